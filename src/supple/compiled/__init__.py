@@ -1,1 +1,1 @@
-"""Compiling loops with Numba: kept on disk, vectorised, with tables for arguments."""
+"""Compilation with Numba: code cached on disk, vector instructions, tables of arguments."""

@@ -4,7 +4,7 @@ Workers coordinate through the files that they write: a worker skips functions t
 that another worker is compiling. A process that needs a function meanwhile reads it from disk,
 waits for the worker that compiles it, or compiles it itself. So workers may be killed at any time.
 
-``python -m supple.compiled.ahead JOB`` is a worker; it ends when its standard input does.
+``python -m supple.compiled.ahead JOB`` runs a worker; it ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from supple.compiled.shipped_code import shipped_folder, shipped_target
 from supple.user_cache import code_hash
 
 ALL = "all"
-#: Seconds between two checks of other workers, and without progress until a worker stops waiting.
+#: Seconds between two checks of other workers, and seconds without progress after which a worker
+#: stops waiting.
 _PAUSE, _PATIENCE = 0.1, 60.0
 
 
@@ -45,7 +46,7 @@ def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
                     continue
                 with suppress(Exception):  # the first call will report the error
                     dispatcher.compile(args)
-                if not dispatcher.files.has_entry(args):  # for instance it could not be written
+                if not dispatcher.files.has_entry(args):  # for instance on a full disk
                     missing += 1
                     continue
             tell(kernel)
@@ -121,7 +122,7 @@ def workers(job: str, count: int) -> Iterator[list[subprocess.Popen]]:
 
 @contextmanager
 def compiling_beside(job: str) -> Iterator[bool]:
-    """Compile a job in the background while the block runs; yield whether anything is missing."""
+    """Compile a job in the background while the block runs; yield whether code is missing."""
     if is_complete(job):
         yield False
         return

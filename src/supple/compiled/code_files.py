@@ -54,7 +54,7 @@ _waited = 0.0
 
 @dataclass
 class StoredPart:
-    """Part in a file; its unit has the names of units that it calls."""
+    """Part as stored in a file; its unit refers by name to the units that it calls."""
 
     unit: Unit
     signature: Any
@@ -96,12 +96,12 @@ def kernel_folders(source: str) -> tuple[Path, ...]:
     return tuple(folders)
 
 
-#: Units by name, to which units that call them refer.
+#: Units by name; units that call them refer to these objects.
 _units: dict[str, Unit] = {}
 
 
 class CodeFiles:
-    """Files BASE.STAMP.KEY of the function of a dispatcher."""
+    """Files BASE.STAMP.KEY with the compiled code of a dispatcher's function."""
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
@@ -242,7 +242,7 @@ def _read(paths: Iterable[Path]) -> Any:
             data = path.read_bytes()
             if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
                 return pickle.loads(data[_DIGEST:])
-        except Exception:  # for instance a class is gone; compile again
+        except Exception:  # for instance a class no longer exists; compile again
             continue
     return None
 
@@ -263,7 +263,7 @@ def _part(source: str, name: str) -> StoredPart | None:
     part = _read(folder / (name + PART) for folder in kernel_folders(source))
     if not isinstance(part, StoredPart):
         return None
-    called: Any = part.unit.calls  # their modules and names
+    called: Any = part.unit.calls  # modules and names of the called units
     calls = [_unit(home, name) for home, name in called]
     if None in calls:
         return None
@@ -311,7 +311,7 @@ def _this_machine() -> tuple[str, ...]:
 
 
 def _fields_of(kind: Any) -> Iterator[str]:
-    """Yield the names of all fields in a signature; the type of a tuple has their types only."""
+    """Yield class and field names of all named tuples in a signature; its text lacks them."""
     for inner in kind if isinstance(kind, tuple) else ():
         yield from _fields_of(inner)
     if hasattr(kind, "content"):  # an argument table

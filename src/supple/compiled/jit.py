@@ -1,4 +1,5 @@
-"""Decorators that compile functions with Numba: cached on disk, without the GIL, IEEE division.
+"""Decorators that compile functions with Numba: cached on disk, without the GIL, with IEEE
+division.
 
 `compiled` is for functions of one element and `compiled_parallel` for parallel loops;
 `compiled_plain`, `compiled_fused` and `compiled_sums` are for innermost loops, which may not
@@ -54,7 +55,8 @@ def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 # The numpy error model returns inf where Python would raise an exception, which parallel loops
 # cannot do; callers check that results are finite.
 compiled = _compiler(nogil=True, error_model="numpy")
-# A few microseconds of work hold the GIL: releasing it would cost threads of a crowd more time.
+# Functions of a few microseconds hold the GIL: releasing it would cost threads of a crowd more
+# time.
 compiled_brief = _compiler(error_model="numpy")
 # Functions that allocate no arrays need no reference counting, which Numba does at every slice and
 # call (measured: half the time of a step's small loops).

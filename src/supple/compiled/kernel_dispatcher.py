@@ -61,7 +61,7 @@ class _PartCompiler(_FunctionCompiler):
         return flags
 
     def flags(self) -> Any:
-        """Return the flags of the options."""
+        """Return Numba's compiler flags for these options."""
         flags = compiler.Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         return flags

@@ -32,7 +32,7 @@ _UNRESOLVED = ".numba.unresolved$"
 
 class EnvironmentObjects:
     """Python objects that the code of a function refers to by number: Numba's environment. A
-    wrapper adds objects to those of the function, so later environments have more of them.
+    wrapper adds objects to those of the function, so a later environment has more objects.
     """
 
     def __init__(self, environment: Any) -> None:
@@ -51,9 +51,10 @@ def _environment_objects(environment: Any, objects: list[Any]) -> EnvironmentObj
 class Unit:
     """Code of one part: LLVM bitcode, and units of the functions that it calls.
 
-    `name` is that of its file, empty for a unit that is contained in others only; `home` the module
-    of the function; `counted` whether it uses Numba's reference counting; `environments` Python
-    objects that its code refers to by number; `reload` functions to call before its code runs.
+    `name` is the name of its file, empty for a unit that only other units contain; `home` is the
+    module of the function; `counted` is whether it uses Numba's reference counting; `environments`
+    are Python objects that its code refers to by number; `reload` are functions to call before its
+    code runs.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Unit:
     reload: tuple[Any, ...] = ()
 
     def closure(self) -> list[Unit]:
-        """Return this unit and all that it calls, directly or not, each once."""
+        """Return this unit and all units that it calls, directly or not, each once."""
         units = {self.name: self}
         waiting = [self]
         for unit in waiting:  # grows during the loop
@@ -134,7 +135,7 @@ class KernelLibrary(JITCodeLibrary):
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
         self.emitted = False
-        #: Name of the unit's file and its module; parts have these.
+        #: Name of the unit's file and module of the function; set for parts only.
         self.unit_name = self.home = ""
         self._unit: Unit | None = None
         self._own: set[str] = set()
@@ -156,7 +157,7 @@ class KernelLibrary(JITCodeLibrary):
         return bool(self._dynamic_globals)
 
     def finalize(self) -> None:
-        """Link the nameless libraries that it calls, and store its bitcode."""
+        """Link the libraries without a name that this one calls, and store the bitcode."""
         require_global_compiler_lock()
         self._raise_if_finalized()
         module = self._final_module

@@ -77,7 +77,7 @@ def place_of(thing: Any) -> str:
     """Return module:name of a class or a function; raise ValueError for a local one."""
     place = f"{thing.__module__}:{thing.__qualname__}"
     if "<" in place:
-        raise ValueError(f"{place} is not a module's attribute")
+        raise ValueError(f"{place} is local to a function; define it in the module itself")
     return place
 
 
@@ -106,7 +106,7 @@ def spelled(kind: Any) -> str:
         return f"Table({spelled(kind.content)})"
     if getattr(types, kind.name, None) == kind:
         return str(kind.name)
-    raise ValueError(f"no text for {kind}")
+    raise ValueError(f"the Numba type {kind} cannot be written as text")
 
 
 def _several(kinds: Any, first: bool = True) -> str:

@@ -43,7 +43,7 @@ class VectorCode:
         ]
 
     def at(self, base: Any, *steps: Any) -> Any:
-        """Return a base plus products (pairs) or integers."""
+        """Return `base` plus `steps`: integers, IR values, or pairs whose product is added."""
         for step in steps:
             if isinstance(step, tuple):
                 one, other = (ir.Constant(WORD, s) if isinstance(s, int) else s for s in step)
@@ -54,12 +54,12 @@ class VectorCode:
         return base
 
     def load(self, data: Any, at: Any, lanes: int = LANES) -> Any:
-        """Load eight numbers, or `lanes` of them."""
+        """Load eight consecutive numbers, or `lanes`."""
         place = self._place(data, at, lanes)
         return self.builder.load(place, align=_BITS[data.type.pointee] // 8)
 
     def store(self, value: Any, data: Any, at: Any) -> None:
-        """Store eight numbers."""
+        """Store eight consecutive numbers."""
         self.builder.store(value, self._place(data, at), align=_BITS[data.type.pointee] // 8)
 
     def _place(self, data: Any, at: Any, lanes: int = LANES) -> Any:
@@ -87,11 +87,11 @@ class VectorCode:
         return self.builder.call(function, [a, b, c])
 
     def columns(self, begin: Any, end: Any) -> Any:
-        """Loop over columns, eight at a time; the loop variable is the first of them."""
+        """Loop over columns, eight at a time; the loop variable is the first of the eight."""
         return self.count(begin, end, LANES)
 
     def count(self, begin: Any, end: Any, step: int = 1) -> Any:
-        """Loop over integers."""
+        """Loop over the integers from `begin` to `end` (exclusive)."""
         return cgutils.for_range_slice(self.builder, begin, end, ir.Constant(WORD, step), WORD)
 
     def total(self, lanes: Any) -> Any:
@@ -119,7 +119,8 @@ def vector_kernel(write: Callable[[VectorCode], None], kinds: tuple[Any, ...]) -
 def _gradient_rows(
     typing: Any, basis: Any, start: Any, width: Any, frames: Any, out: Any, at: Any
 ) -> Any:
-    """Write nine rows of G at `out[at]` from basis rows (12) of a tet's corners at `basis[start]`.
+    """Write nine rows of G at `out[at]` from the 12 basis rows of a tet's corners at
+    `basis[start]`.
 
     `frames` (48,) has for each corner its rotation, row by row, and the gradient of its shape
     function: G_(3i+k) = Σ_corners ∇N_k (R u)_i.

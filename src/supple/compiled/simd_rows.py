@@ -36,7 +36,7 @@ class _RowCode:
         self.store(value, data, self.code.at(ZERO, (row, _FOUR)))
 
     def lanes(self, row: Any, *places: int) -> Any:
-        """Return a row of these entries of a row."""
+        """Return the row whose entries are the entries `places` of `row`."""
         order = ir.Constant(ir.VectorType(_INDEX, _FOUR), list(places))
         return self.builder.shuffle_vector(row, row, order)
 

@@ -55,7 +55,7 @@ def vertex_forces(forces: Forces, n_vertices: int, whose: str = "the skin") -> t
 
 
 def checked_frames(out: Singles | None, shape: tuple[int, ...]) -> Singles:
-    """Return the float32 array for positions: `out` if it fits, or a new one."""
+    """Return the float32 array for positions: `out`, which must fit, or a new one for None."""
     if out is None:
         return np.empty(shape, np.float32)
     fits = isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float32
@@ -65,7 +65,7 @@ def checked_frames(out: Singles | None, shape: tuple[int, ...]) -> Singles:
 
 
 def checked_stiffness(value: float) -> float:
-    """Return a factor on elastic forces, 0.001 to 1000."""
+    """Return a factor on elastic forces, checked to be between 0.001 and 1000."""
     factor = checked_number("stiffness", value)
     if not 1e-3 <= factor <= 1e3:
         raise SuppleError(
@@ -75,7 +75,7 @@ def checked_stiffness(value: float) -> float:
 
 
 def checked_factors(values: ArrayLike, n_tets: int) -> Floats:
-    """Return a copy of factors on the stiffness of each tet, (T,), 0.001 to 1000."""
+    """Return a copy of factors (T,) on the stiffness of tets, checked to be 0.001 to 1000."""
     factors = owned_array("local stiffness", values, (n_tets,))
     wrong = ~((factors >= 1e-3) & (factors <= 1e3))
     if wrong.any():
@@ -99,9 +99,9 @@ class SteppedCharacter(Protocol):
 
 
 class CharacterInputs:
-    """Checks of poses, roots and forces for a model; results are contiguous float64 arrays.
-    If the model has poses, `scales` (s,) are the scales of the parameters among them; entries that
-    are too far from all poses are refused.
+    """Checks of poses, roots and forces for a model; results are contiguous float64 arrays. If the
+    model has poses, `scales` (s,) are the factors on parameters in distances between poses; poses
+    with entries that are too large for these distances are refused.
     """
 
     def __init__(self, model: SteppedCharacter, scales: Floats | None = None) -> None:
@@ -120,7 +120,7 @@ class CharacterInputs:
                 return values
         values = checked_pose(self._parameters, pose)
         if not _usable(values, self._scales):
-            raise SuppleError("pose: one of its entries is too far from any pose")
+            raise SuppleError(f"pose: use entries of magnitude up to {LARGEST_VALUE:.0e}")
         return _writable(values)
 
     def root(self, root: Given, default: Floats | None) -> Floats:
@@ -165,8 +165,8 @@ class CharacterInputs:
         if not isinstance(motion, Motion):
             raise SuppleError(f"a run needs a Motion, not {type(motion).__name__}")
         if motion.poses.shape[1] != len(self._scales):
-            wrong = f"{motion.poses.shape[1]} numbers a pose"
-            raise SuppleError(f"{motion!r} has {wrong}; the rig has {len(self._scales)}")
+            wrong = f"{motion.poses.shape[1]} numbers per pose"
+            raise SuppleError(f"{motion!r} has {wrong}; the rig has {len(self._scales)} parameters")
         return motion
 
     def frames(self, out: Singles | None, count: int) -> Singles:
@@ -189,7 +189,7 @@ def _writable(array: Floats) -> Floats:
 
 @compiled_brief
 def _usable(pose: Floats, scales: Floats) -> bool:
-    """Return whether all entries, and the squares of scaled ones, are finite."""
+    """Return whether all entries, and entries times their scales, are finite and not too large."""
     for k in range(len(pose)):
         if not (abs(pose[k]) <= LARGEST_VALUE and abs(pose[k]) * scales[k] <= LARGEST_SCALED):
             return False

@@ -10,7 +10,8 @@ from supple.compiled.jit import compiled_fused_inline
 from supple.errors import SuppleError
 
 #: Speed in m/s below which friction is viscous. Sticking contacts creep: under half the largest
-#: friction force at half of this speed. With a tenth of it one Newton step misses the force.
+#: friction force at half of this speed. With a tenth of this speed, one Newton step does not
+#: converge to the force.
 STICKING = 0.01
 
 

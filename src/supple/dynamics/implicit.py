@@ -34,8 +34,8 @@ class StepReport:
     iterations
         Newton iterations.
     converged
-        Whether the last one moved no vertex by more than the tolerance; with a single
-        iteration that is rarely so.
+        Whether the last iteration moved no vertex by more than the tolerance; with a single
+        iteration this is rare.
     seconds
         Time spent in ``assembly``, ``factorise`` and ``solve``.
     time
@@ -55,7 +55,7 @@ class StepReport:
 
     @property
     def readings(self) -> dict[str, Any]:
-        """Figures of the step: Newton ``"iterations"``, and whether they ``"converged"``."""
+        """Results of the step: Newton ``"iterations"``, and whether they ``"converged"``."""
         return {"iterations": self.iterations, "converged": self.converged}
 
     @contextmanager
@@ -159,7 +159,7 @@ class ImplicitSolver:
             # Where changes are below the rounding of the energy, the iteration has converged.
             if length == 0.0 and not report.converged:
                 raise SolverError(
-                    "no step lowers the energy any more; use a smaller dt, or smaller forces"
+                    "no Newton step lowers the energy; use a smaller dt, or smaller forces"
                 )
             w = w + length * change
             report.iterations += 1
@@ -226,15 +226,15 @@ class ImplicitSolver:
         with report.timed("assembly"):
             system = self._system(problem, w, psd, assembled)
         if not np.isfinite(system).all():
-            raise SolverError("forces are not finite any more; use a smaller dt")
+            raise SolverError("forces are no longer finite; use a smaller dt")
         with report.timed("factorise"):
             try:
                 self._cholesky.factorise(system)
             except SolverError:
                 if psd:
                     raise SolverError(
-                        "the system is not positive definite; is dt far too large, or the mesh "
-                        "flat?"
+                        "the system is not positive definite; use a smaller dt, or a mesh without "
+                        "flat elements"
                     ) from None
                 return False
         return True

@@ -11,15 +11,15 @@ midpoint        (u, v, ½h)                       (2u⁺ − u, 2v⁺ − v)
 BDF2            ((4u − u⁻)/3, (4v − v⁻)/3, ⅔h)   (u⁺, v⁺)
 ==============  ===============================  =======================================
 
-Implicit Newmark has β = ¼, γ = ½ (barbic2005 App. C). It keeps energy well and, like the
-trapezoidal rule it is, momentum at (u − ½hv, v − ½ha). Midpoint keeps linear and angular momentum
-exactly. BDF2, the second backward differentiation formula, damps what the step cannot resolve, as
-backward Euler does (both are L-stable), but what it can resolve far less: with θ = ωh, a mode loses
-θ⁴/4 of its amplitude a step, not θ²/2.
+Implicit Newmark has β = ¼, γ = ½ (barbic2005 App. C). It conserves energy well and, being the
+trapezoidal rule, momentum at (u − ½hv, v − ½ha). Midpoint conserves linear and angular momentum
+exactly. BDF2, the second backward differentiation formula, damps motion that the step cannot
+resolve, as backward Euler does (both are L-stable), but damps resolved motion far less: with θ =
+ωh, a mode loses θ⁴/4 of its amplitude a step, not θ²/2.
 
 A new integrator is a function that returns `StageCoefficients`, and a row of `INTEGRATORS`. The
 engines full, pose-space, rig-space and soft-skeleton all read the coefficients. Saint
-Venant–Kirchhoff bodies step the rows that are `trapezoidal`.
+Venant–Kirchhoff bodies use the rows that are `trapezoidal`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Integrator:
     Attributes
     ----------
     name, about
-        Name for `integrator=`, and a line for people.
+        Name for `integrator=`, and a one-line description.
     coefficients
         Function of h and of the ratio of h to the step before; returns `StageCoefficients`. Methods
         with `before` weights make their first step as backward Euler does.
@@ -85,14 +85,15 @@ class Integrator:
         Order of its error in h, where the rest shape does not accelerate.
     error_constant
         Function of the ratio of h to the step before; returns C of the error C hᵖ⁺¹ x⁽ᵖ⁺¹⁾ of a
-        step, for adaptive steps. None for an integrator without.
+        step, for adaptive steps. None for an integrator without such an estimate.
     forces_at
-        Part of the step, 0 to 1, at which its stage takes the rest shape and external forces.
+        Time at which its stage evaluates the rest shape and external forces, as a fraction of the
+        step.
     extrapolation
         Factor e of a step that ends at e u⁺ − (e − 1) u.
     several_stages
         Step function of a method with more than one stage, which only the engine full and
-        `ProjectedSimulator` take. The coefficients are then those of its first stage.
+        `ProjectedSimulator` accept. The coefficients are then those of its first stage.
     """
 
     name: str
@@ -105,7 +106,7 @@ class Integrator:
     several_stages: StepFunction | None = None
 
     def first_coefficients(self, h: float) -> StageCoefficients:
-        """Return the coefficients of a step that no other precedes."""
+        """Return the coefficients of the first step, which has no earlier state."""
         return _backward_euler(h, 1.0) if self.looks_back else self.coefficients(h, 1.0)
 
     def step(self, stage: SolveStage, start: StepStart, h: float) -> StepEnd:
@@ -143,18 +144,18 @@ class Integrator:
     def uses_acceleration(self) -> bool:
         """Whether it uses the acceleration at the start of the step.
 
-        Such methods do not damp what a step cannot resolve.
+        Such methods do not damp motion that a step cannot resolve.
         """
         return self.coefficients(1.0, 1.0).lead != 0
 
     @property
     def compiled(self) -> bool:
-        """Whether compiled engines step it: one stage, forces at the end of the step."""
+        """Whether compiled engines can use it: one stage, forces at the end of the step."""
         return self.forces_at == 1 and self.extrapolation == 1 and self.several_stages is None
 
     @property
     def trapezoidal(self) -> bool:
-        """Whether it is (1 − τ/h) of an explicit step followed by one stage of τ."""
+        """Whether a step is an explicit step of h − τ followed by one implicit stage of τ."""
         unit = self.coefficients(1.0, 1.0)
         return self.compiled and unit.before == 0 and abs(unit.lead + unit.tau - 1) < 1e-12
 
@@ -190,15 +191,15 @@ INTEGRATORS: dict[str, Integrator] = {
     for each in (
         Integrator(
             "backward-euler",
-            "robust; damps on its own, the more the longer the step",
+            "robust; its numerical damping grows with the step",
             _backward_euler,
             order=1,
             error_constant=_backward_euler_error,
         ),
-        Integrator("newmark", "second order, keeps energy", _newmark, order=2),
+        Integrator("newmark", "second order, conserves energy", _newmark, order=2),
         Integrator(
             "midpoint",
-            "second order, keeps linear and angular momentum to rounding",
+            "second order, conserves linear and angular momentum to rounding",
             _midpoint,
             order=2,
             forces_at=1 / 2,
@@ -206,7 +207,7 @@ INTEGRATORS: dict[str, Integrator] = {
         ),
         Integrator(
             "bdf2",
-            "second order, damps only what the step cannot resolve",
+            "second order, damps only motion that the step cannot resolve",
             _bdf2,
             order=2,
             error_constant=_bdf2_error,
@@ -231,5 +232,5 @@ def integrator_named(
 
 
 def compiled_integrator(name: Any) -> Integrator:
-    """Return the row of an integrator that compiled engines step."""
+    """Return the row of an integrator that compiled engines can use."""
     return integrator_named(name, lambda row: row.compiled)

@@ -21,9 +21,9 @@ class PoseTrack:
 
     The path is a cubic from one pose to the next. Its slope at both ends is the second-order
     one-sided difference of the last three poses: slopes agree where cubics meet, the next pose is
-    not needed, and accelerations have no spikes at the poses, as on straight lines. A root's
-    rotation is interpolated as a rotation vector from the last one, which is smooth about a steady
-    axis and nearly so about a slowly changing one.
+    not needed, and accelerations have no spikes at the poses, unlike those of straight lines. A
+    root's rotation is interpolated as a rotation vector from the last one, which is smooth about a
+    steady axis and nearly so about a slowly changing one.
     """
 
     def __init__(self, pose: Floats, root: Floats) -> None:
@@ -50,11 +50,11 @@ class PoseTrack:
 
     @property
     def slopes(self) -> Floats:
-        """(2, s + 6) displacement of the last step, and slope at its end."""
+        """Displacement of the last step, and slope at its end, (2, s + 6)."""
         return np.stack([self._moved, self._slope])
 
     def towards(self, pose: Floats, root: Floats, count: int) -> Iterator[tuple[Floats, Floats]]:
-        """Yield pose and root at `count` sub-steps, and advance the track to the given ones."""
+        """Yield pose and root at `count` sub-steps up to these, and advance the track to them."""
         quaternion, rotated = self._quaternion, np.zeros(3)
         if not np.array_equal(root[:3, :3], self._root[:3, :3]):
             quaternion = from_matrix(root[:3, :3])
@@ -84,7 +84,7 @@ def _interpolated(
     moved: Floats,
     last_slope: Floats,
 ) -> tuple[Floats, Floats]:
-    """Evaluate Hermite's cubic from 0 to `moved` at a part of the step, 0 to 1."""
+    """Evaluate Hermite's cubic from 0 to `moved` at the fraction `part` of the step."""
     square, cube = part**2, part**3
     displacement = (3 * square - 2 * cube) * moved
     displacement += (cube - 2 * square + part) * first_slope + (cube - square) * last_slope

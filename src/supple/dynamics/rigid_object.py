@@ -35,7 +35,7 @@ class MassProperties(NamedTuple):
 
     @property
     def inertia(self) -> Floats:
-        """(3, 3) ∫ |x|² 1 − x xᵀ about the centroid."""
+        """Inertia tensor (3, 3) ∫ |x|² 1 − x xᵀ about the centroid, at density 1."""
         return np.trace(self.moments) * np.eye(3) - self.moments
 
 
@@ -56,9 +56,10 @@ class RigidObject:
     place
         (4, 4) rigid, from local axes to the world.
     velocity, spin
-        (3,) of the centre of mass in m/s, and (3,) in rad/s, both in the world.
+        Velocity (3,) of the centre of mass in m/s, and angular velocity (3,) in rad/s, in the
+        world.
     kinematic
-        Whether forces leave it alone; `moved_to` moves it. `moved` is the old name.
+        Whether forces do not move it; `moved_to` moves it. `moved` is the old name.
     name
         Name in the readings.
 
@@ -128,7 +129,7 @@ class RigidObject:
 
     @property
     def place(self) -> Floats:
-        """(4, 4) from local axes to the world; setting it leaves the velocity as it is."""
+        """Transform (4, 4) from local axes to the world; setting it keeps the velocity."""
         return self._place
 
     @place.setter
@@ -147,7 +148,7 @@ class RigidObject:
 
     @property
     def velocity(self) -> Floats:
-        """(3,) of the centre of mass, m/s."""
+        """Velocity (3,) of the centre of mass in m/s."""
         return self._velocity
 
     @velocity.setter
@@ -156,7 +157,7 @@ class RigidObject:
 
     @property
     def spin(self) -> Floats:
-        """(3,) in the world, rad/s."""
+        """Angular velocity (3,) in the world, in rad/s."""
         return self._spin
 
     @spin.setter
@@ -205,9 +206,7 @@ class RigidObject:
 
 
 def mass_properties(shape: Obstacle) -> MassProperties:
-    """Return volume, centroid and second moments of a bounded shape of ours; refuse other
-    shapes.
-    """
+    """Return volume, centroid and second moments of a bounded shape; refuse other shapes."""
     if isinstance(shape, Sphere):
         volume = 4 / 3 * math.pi * shape.radius**3
         moments = volume / 5 * shape.radius**2 * np.eye(3)
@@ -231,7 +230,7 @@ def mass_properties(shape: Obstacle) -> MassProperties:
 
 
 def _capsule_properties(shape: Capsule) -> MassProperties:
-    """Sum a cylinder and two half balls, whose centroids are 3/8 r beyond its ends."""
+    """Return the sum for a cylinder and two half balls with centroids 3/8 r beyond its ends."""
     start, end, r = np.asarray(shape.start), np.asarray(shape.end), shape.radius
     length = float(np.linalg.norm(end - start))
     axis = (end - start) / length if length > 0 else np.array([0.0, 1.0, 0.0])
@@ -245,13 +244,13 @@ def _capsule_properties(shape: Capsule) -> MassProperties:
 
 
 def _enclosed_properties(surface: SurfaceMesh) -> MassProperties:
-    """Sum the tets between the middle of the bounding box and every triangle."""
+    """Return the sum for tets between the middle of the bounding box and every triangle."""
     origin = surface.bounds.mean(axis=0)
     corners = surface.vertices[surface.triangles] - origin  # (m, 3, 3)
     volumes = np.linalg.det(corners) / 6
     volume = float(volumes.sum())
     if not volume > 0:
-        raise SuppleError("an object encloses no volume; its surface must be closed")
+        raise SuppleError("an object's surface must be closed, with normals that point outwards")
     sums = corners.sum(axis=1)
     centre = volumes @ sums / (4 * volume)
     moments = np.einsum("t,tki,tkj->ij", volumes, corners, corners) / 20
@@ -308,7 +307,7 @@ def _spread(points: Floats, most: int) -> Floats:
 
 
 def _warn_of_moved() -> None:
-    warnings.warn("RigidObject: moved is now kinematic", DeprecationWarning, stacklevel=3)
+    warnings.warn("moved is deprecated; use kinematic", DeprecationWarning, stacklevel=3)
 
 
 def _positive(what: str, value: float) -> float:

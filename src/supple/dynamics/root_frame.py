@@ -34,7 +34,7 @@ def checked_root(root: ArrayLike | None) -> Floats:
     checked = checked_array("root", root, (4, 4)).copy()
     far = float(np.abs(checked[:3, 3]).max())
     if far > LARGEST_VALUE:
-        raise SuppleError(f"root: it is {far:.3g} m away; use at most {LARGEST_VALUE:.0e}")
+        raise SuppleError(f"root: {far:.3g} m from the origin; use at most {LARGEST_VALUE:.0e}")
     rotation = checked[:3, :3]
     # Huge entries, which no rotation has, would overflow in the products below.
     error = np.inf
@@ -42,7 +42,7 @@ def checked_root(root: ArrayLike | None) -> Floats:
         error = np.abs(rotation @ rotation.T - np.eye(3)).max()
         error = max(error, np.abs(checked[3] - [0, 0, 0, 1]).max())
     if not error <= RIGID or np.linalg.det(rotation) < 0:
-        raise SuppleError("root is not a rotation and a translation; keep scale in the pose")
+        raise SuppleError("root is not a rigid transform; put scale in the pose")
     if error > 1e-12:
         checked[:3, :3] = to_matrix(from_matrix(rotation))
         checked[3] = [0, 0, 0, 1]
@@ -55,7 +55,7 @@ def to_world(root: Floats, points: Floats) -> Floats:
 
 
 def checked_gravity_mode(mode: str) -> str:
-    """Return the mode if it is one of `GRAVITY_MODES`; an error otherwise."""
+    """Return the mode if it is one of `GRAVITY_MODES`; raise an error otherwise."""
     if mode not in GRAVITY_MODES:
         raise SuppleError(f"no gravity mode {mode!r}; there are {', '.join(GRAVITY_MODES)}")
     return mode

@@ -57,8 +57,8 @@ class Elements(NamedTuple):
 
 @compiled_parallel
 def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Write the energy of each element to `out`; return the smallest rest volume of a point, which
-    is negative if elements were omitted.
+    """Write the energy of each element to `out`; return the smallest volume of an integration point
+    in the rest shape, which is negative if elements were omitted.
     """
     elements, parameters, slopes, weights, _, _, flattest = body
     smallest = np.inf
@@ -83,7 +83,7 @@ def element_energies(kind: int, x: Floats, rest: Floats, body: Elements, out: Fl
 
 @compiled_parallel
 def add_forces(kind: int, x: Floats, rest: Floats, body: Elements, out: Floats) -> float:
-    """Add ∂W/∂x to `out` (n, 3); return the same as `element_energies`."""
+    """Add ∂W/∂x to `out` (n, 3); return the same number as `element_energies`."""
     elements, parameters, slopes, weights, chunk_start, colour_start, flattest = body
     smallest = np.inf
     for colour in range(len(colour_start) - 1):
@@ -115,7 +115,7 @@ def add_stiffness(
     slots: ShortInts,
     out: Floats,
 ) -> float:
-    """Add ∂²W/∂x² to the CSR values `out`; return the same as `element_energies`.
+    """Add ∂²W/∂x² to the CSR values `out`; return the same number as `element_energies`.
 
     Values of vertex i begin at 9·block_start[i], three rows with its blocks side by side;
     slots[e, n·a + b] is the position of corner b of element e among the blocks of its corner a.

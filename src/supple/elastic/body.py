@@ -22,7 +22,7 @@ from supple.mesh.tets import TetMesh
 #: Fraction of its volume in the mesh below which engines omit a tet of the rest shape: the pose is
 #: far from all trained poses, and forces of a flat tet are unbounded.
 LEAST_REST_VOLUME = 0.01
-#: Chunks for which another thread is used.
+#: Smallest number of chunks per thread.
 _CHUNKS_PER_THREAD = 8
 # ρ N_a N_b det(∂X/∂ξ) is of fourth degree along an axis: three points integrate it exactly.
 _MASS_ORDER = 3
@@ -83,12 +83,12 @@ class _ElementBody:
     def set_material(self, material: Material) -> None:
         """Replace the material by another of the same kind and density, as for another pose.
 
-        Mass and patterns stay. The change applies to all users of the body.
+        Mass and patterns do not change. The change applies to all users of the body.
         """
         kind = getattr(material, "kind", None)
         if not (isinstance(material, Material) and kind == self.material.kind):
             raise SuppleError(
-                f"the body's material is {self.material.kind!r}; it cannot become {kind!r}"
+                f"the body's material is {self.material.kind!r}; make a new body for {kind!r}"
             )
         if not np.array_equal(material.densities(len(self._densities)), self._densities):
             raise SuppleError("the density of a body cannot change; make a new body")
@@ -115,7 +115,7 @@ class _ElementBody:
         x
             Positions of the vertices.
         rest
-            Rest shape to measure from; by default the mesh itself.
+            Rest shape, in which the energy is zero; by default the mesh itself.
         """
         return float(self.element_energies(x, rest).sum())
 

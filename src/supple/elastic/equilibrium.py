@@ -158,7 +158,7 @@ def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> Ints:
     if fixed.size and (fixed.min() < 0 or fixed.max() >= n_vertices):
         raise SuppleError(
             f"fixed vertex {int(fixed.max() if fixed.max() >= n_vertices else fixed.min())} "
-            f"is not there; the body has vertices 0 to {n_vertices - 1}"
+            f"does not exist; the body has vertices 0 to {n_vertices - 1}"
         )
     free = np.ones(n_vertices, bool)
     free[fixed.astype(np.int64)] = False

@@ -218,9 +218,9 @@ class Engine:
 
     @cached_property
     def crowd_class(self) -> Callable[..., Any]:
-        """Class of crowds; SuppleError without one."""
+        """Class of crowds; raises a SuppleError if the engine has none."""
         if not self.crowd:
-            raise SuppleError(f"the engine {self.name} has no crowd")
+            raise SuppleError(f"the engine {self.name} cannot simulate crowds")
         return _imported(self.crowd)
 
     def steps(self, model: Any) -> bool:
@@ -403,6 +403,6 @@ def engine_of(model: Any) -> Engine:
         from supple.checks import shown
 
         raise SuppleError(
-            f"{shown(model)} is no model; supple.build and supple.load_model return one"
+            f"{shown(model)} is not a model; supple.build and supple.load_model return one"
         )
     return ENGINES[name]

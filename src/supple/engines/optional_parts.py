@@ -33,7 +33,7 @@ class ParameterSprings(Protocol):
         """Settings of each free parameter, (k,): `follow`, `firmness`, `damping`."""
 
     def tune(self, *, follow: Any = None, firmness: Any = None, damping: Any = None) -> None:
-        """Change settings: a number, one for each, or numbers by name; None for no change."""
+        """Change settings: a number, one per parameter, or numbers by name; None for no change."""
 
 
 @runtime_checkable
@@ -111,7 +111,7 @@ class Crowd(Protocol):
     """Optional part of an engine: many characters of one model, stepped in one call."""
 
     def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> Any:
-        """Advance all of them."""
+        """Advance all characters by one step."""
 
     def surfaces(self, out: Singles | None = None) -> Singles:
         """Return all skins, (k, n̄, 3) float32."""

@@ -138,5 +138,5 @@ def without_defaults(record: type, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def without_none(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}

@@ -31,7 +31,7 @@ class PrincipalSubmatrix:
         )
 
     def take(self, data: Floats) -> Floats:
-        """Return the values of the submatrix from all values of the matrix."""
+        """Return the submatrix's values, selected from those of the full matrix."""
         return data if self._everything else data[self._positions]
 
 

@@ -42,7 +42,7 @@ class Density:
     constants
         For isotropic materials: a formula ``constants(mu, lam)`` that returns a tuple of the
         element's constants from Lamé's parameters of small strain. It is a plain function: it is
-        called with arrays of all elements, and kernels compile it for one.
+        called with arrays of all elements, and kernels compile it for one element.
     element_constants
         For other materials: ``element_constants(n_elements, young=, poisson=, shear=, axes=,
         saturation=)`` returns an array with a row of constants for each element.
@@ -67,7 +67,7 @@ class Density:
     def __post_init__(self) -> None:
         """Check that the constants come from one function."""
         if (self.constants is None) == (self.element_constants is None):
-            raise SuppleError(f"material {self.name!r} needs constants or element_constants")
+            raise SuppleError(f"material {self.name!r} needs either constants or element_constants")
 
     @property
     def isotropic(self) -> bool:
@@ -76,7 +76,7 @@ class Density:
 
 
 def lame_parameters(young: ArrayLike, poisson: ArrayLike) -> tuple[Floats, Floats]:
-    """Return Lamé's parameters (μ, λ) of Young's modulus and Poisson's ratio.
+    """Return Lamé's parameters (μ, λ) for a Young's modulus and Poisson's ratio.
 
     Examples
     --------

@@ -98,7 +98,7 @@ def _both_case(number: int, density: Density) -> str:
 
 
 def _constants_case(number: int, density: Density) -> str:
-    if density.constants is None:  # they are not blended
+    if density.constants is None:  # constants of anisotropic materials are not blended
         return "return"
     count = len(density.constants(1.0, 1.0))
     targets = ", ".join(f"out[{k}]" for k in range(count))

@@ -31,7 +31,7 @@ from supple.maths.small_matrices import cofactors, determinant, green_strain
 SATURATION = math.exp(2.0) - 1.0
 #: Poisson's ratio of C, and its least difference from that of the material.
 _POISSON, _LOWER = 0.3, 0.15
-#: c, in mean Young's moduli.
+#: c as a fraction of the mean Young's modulus.
 _SCALE = 0.3
 
 
@@ -76,8 +76,8 @@ def _element_constants(
     saturation: ArrayLike | None,
 ) -> Floats:
     """Return (n_tets, 20) constants: those of `fung_constants`, and κ. C has the shear moduli of
-    the material, and κ the rest of its bulk modulus. With equal axes, small strains behave like (E,
-    ν).
+    the material, and κ the remainder of its bulk modulus. With equal axes, small strains behave
+    like (E, ν).
     """
     young = per_element("young", young, n_tets, (3,))
     poisson = per_element("poisson", poisson, n_tets, (3,))

@@ -39,7 +39,7 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
 def _blend(
     bases: Floats, used: Ints, weights: Floats, frames: Floats, scales: Floats, out: Floats
 ) -> None:
-    """Write R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; R is 1 without frames."""
+    """Write R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; R is the identity without frames."""
     for v in range(out.shape[0]):
         x, y, z = out[v, 0], out[v, 1], out[v, 2]
         x[:] = 0.0

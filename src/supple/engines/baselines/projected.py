@@ -85,7 +85,7 @@ class PosedSubspace:
             basis = checked_subspace_basis("basis", self._basis(pose), self.body.n_vertices)
         if self.neutral is not None and self.neutral.n_columns != basis.shape[1]:
             raise SuppleError(
-                f"the basis has {basis.shape[1]} columns, and the elastic one "
+                f"the basis has {basis.shape[1]} columns, but the elastic basis has "
                 f"{self.neutral.n_columns}"
             )
         return rest, basis
@@ -175,7 +175,7 @@ class ProjectedSimulator:
         # Forces within the step would need a basis there.
         self._method = integrator_named(integrator, lambda row: row.forces_at == 1)
         if carried not in ("coordinates", "projection"):
-            raise SuppleError(f"no transfer carried={carried!r}; use coordinates or projection")
+            raise SuppleError(f'carried is {carried!r}; use "coordinates" or "projection"')
         self._posed, self.body = posed, posed.body
         self.dt = _positive("dt", dt, 1e-12)
         self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)
@@ -240,7 +240,7 @@ class ProjectedSimulator:
         rest, basis = self._posed.evaluate(target, report)
         old = self._space.rest, self._space.basis
         if basis.shape != old[1].shape:
-            raise SuppleError(f"the basis changes from {old[1].shape} to {basis.shape}")
+            raise SuppleError(f"the basis changes its shape from {old[1].shape} to {basis.shape}")
         self._posed.make_of_material(target)
         world = to_world(place, rest)
         jolt = (world - 2 * self._world + self._world_before) / self.dt**2
@@ -316,7 +316,7 @@ class ProjectedSimulator:
         )
         places = [None] * len(rows) if roots is None else list(roots)
         if len(places) != len(rows):
-            raise SuppleError(f"{len(places)} roots for {len(rows)} poses")
+            raise SuppleError(f"{len(places)} roots for {len(rows)} poses; give one per pose")
         frames = []
         for k, (pose, root) in enumerate(zip(rows, places, strict=True)):
             (self.step if k else self.reset)(pose, root)
@@ -329,7 +329,7 @@ class ProjectedSimulator:
     def _reprojected(
         self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Return coordinates in this basis nearest by mass to `pair` in the last basis."""
+        """Return coordinates in this basis nearest in the mass norm to `pair` in the last basis."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
         coordinates = _solved(mass, right)
@@ -354,5 +354,5 @@ def _report() -> StepReport:
 def _positive(name: str, value: float, least: float = 0.0) -> float:
     number = checked_number(name, value)
     if not least <= number <= 1e9:
-        raise SuppleError(f"{name} must be a positive number, not {value}")
+        raise SuppleError(f"{name} must be between {least:g} and 1e9, not {value}")
     return number

@@ -22,11 +22,11 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import line_search
 from supple.errors import SolverError, SuppleError
 
-#: Regularisation for dependent columns: part of the mean diagonal that is added to it.
+#: Regularisation for dependent columns: fraction of the mean diagonal entry added to the diagonal.
 RIDGE = 1e-10
-#: Part of the size below which movements may be lost in the rounding of the energy.
+#: Displacements below this fraction of the size may be lost in the rounding of the energy.
 MINUTE = 1e-6
-#: Columns of a block row of K in one sum: nine rows of them fit the first-level cache.
+#: Columns of a block row of K in one sum: nine rows of this many columns fit the first-level cache.
 _STRIP = 64
 
 
@@ -69,7 +69,7 @@ class Subspace:
         distance = float(np.abs(self.displacement(change)).max())
         if distance <= MINUTE * self.body.mesh.size:
             return 1.0  # energies of such small changes differ by rounding
-        raise SolverError(f"no step lowers the energy any more; {advice}")
+        raise SolverError(f"no Newton step lowers the energy; {advice}")
 
     def energy(self, q: Floats) -> float:
         """Return the elastic energy W(Φ + U q) in J."""
@@ -157,7 +157,7 @@ def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
     except np.linalg.LinAlgError:
         return None
     except ValueError:
-        raise SolverError("forces are not finite any more; use a smaller dt") from None
+        raise SolverError("forces are no longer finite; use a smaller dt") from None
     return scipy.linalg.cho_solve(factor, right)
 
 
@@ -214,7 +214,7 @@ def _newton_change(space: Subspace, load: Floats, q: Floats) -> Floats:
     if change is None:
         change = solve_definite(with_ridge(space.stiffness(q, psd=True)), -gradient)
     if change is None:
-        raise SolverError("the basis lets the body move without resistance; hold part of it")
+        raise SolverError("the basis lets the body move without resistance; fix some vertices")
 
     def potential(length: float) -> float:
         at = q + length * change
@@ -283,7 +283,7 @@ class SubspaceStage:
             stiffness = self._stiffness(at, True)
             change = solve_definite(with_ridge(system + tau**2 * stiffness), -gradient)
         if change is None:
-            raise SolverError("the reduced system is not positive definite; is dt too large?")
+            raise SolverError("the reduced system is not positive definite; use a smaller dt")
         return change
 
     def _length(

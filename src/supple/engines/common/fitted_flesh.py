@@ -118,7 +118,7 @@ def _check_material(material: Any) -> None:
     if not isinstance(material, Material):
         raise SuppleError(f"material is {shown(material)}; give a Material, such as {example}")
     if not material.isotropic:
-        raise SuppleError(f"material is {material.kind}; a model needs another, such as {example}")
+        raise SuppleError(f"material {material.kind} is not isotropic; give one such as {example}")
 
 
 def is_whole(value: Any) -> bool:

@@ -177,7 +177,7 @@ class FleshFields(StoredModel):
             return interpolated_material(materials, pose)
         (index,) = checked_whole_numbers("pose", [0 if pose is None else pose])  # type: ignore[list-item]
         if not 0 <= index < self.n_poses:
-            raise SuppleError(f"pose {index} is not there; the model has {self.n_poses}")
+            raise SuppleError(f"pose {index} does not exist; use 0 to {self.n_poses - 1}")
         young, poisson = (
             value[index] if np.ndim(value) == 2 else value  # type: ignore[index]
             for value in (self.young, self.poisson)
@@ -197,12 +197,12 @@ def _body(model: FleshFields) -> Values:
     if columns.shape != (n_skin, 4) or columns.dtype.kind not in "iu":
         raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")
     if not (columns.min() >= 0 and columns.max() < n):
-        raise SuppleError(f"the surface is embedded at tet vertex {columns.max()}; there are {n:,}")
+        raise SuppleError(f"embedding: {columns.min()} to {columns.max()}; use 0 to {n - 1}")
     weights = stored_array("embedding weights", model.embedding_weights, (n_skin, 4))
     tolerance = UNIT_TOLERANCE * max(1.0, float(np.abs(weights).max()))
     if not np.abs(weights.sum(axis=1, dtype=np.float64) - 1).max() < tolerance:
-        raise SuppleError("embedding weights of a vertex do not add up to 1")
-    # The first is 1 minus the others, so that files need not store it.
+        raise SuppleError("embedding weights of a vertex do not add up to 1; use supple.mesh.embed")
+    # The first weight is 1 minus the others, so that files need not store it.
     exact = weights.copy()
     exact[:, 0] = 1 - weights[:, 1:].sum(axis=1, dtype=np.float64)
     fixed = distinct_indices("fixed vertices", model.fixed, n)
@@ -223,7 +223,7 @@ def _poses(model: FleshFields) -> Values:
         raise SuppleError("the poses of a model must be PoseWeights")
     if weights.poses.shape[1] != len(model.rig.parameters):
         width = f"{weights.poses.shape[1]} numbers per pose"
-        raise SuppleError(f"{width}; the rig has {len(model.rig.parameters)} parameters")
+        raise SuppleError(f"poses: {width}; the rig has {len(model.rig.parameters)} parameters")
     if not np.allclose(weights.poses[0], model.rig.rest_pose, rtol=1e-6, atol=1e-6):
         raise SuppleError("the first pose of a model must be the neutral one")
     return _material(model, len(model.mesh.tets), weights.n_poses)
@@ -236,7 +236,7 @@ def _is_isotropic(kind: str) -> bool:
 def _material(model: FleshFields, n_tets: int, n_poses: int) -> Values:
     if not _is_isotropic(model.material_kind):
         isotropic = ", ".join(kind for kind in MATERIALS if _is_isotropic(kind))
-        raise SuppleError(f'a model cannot be of material "{model.material_kind}"; use {isotropic}')
+        raise SuppleError(f'material "{model.material_kind}" is not isotropic; use {isotropic}')
     painted = [(n_tets,), (n_poses, n_tets)]
     fields: Values = {
         "material_kind": str(model.material_kind),
@@ -264,7 +264,7 @@ def distinct_indices(what: str, value: ArrayLike, count: int) -> Ints:
         raise SuppleError(f"{what} must be a list of indices")
     if indices.size and not (indices.min() >= 0 and indices.max() < count):
         bad = indices[(indices < 0) | (indices >= count)][0]
-        raise SuppleError(f"{what}: {bad} does not exist; there are {count:,}")
+        raise SuppleError(f"{what}: index {bad} does not exist; use 0 to {count - 1}")
     array = indices.astype(np.int32)
     if len(np.unique(array)) < len(array):
         raise SuppleError(f"{what}: an index is listed twice")
@@ -284,7 +284,7 @@ def rounded_mesh(mesh: TetMesh) -> TetMesh:
 def embedding_table(embedding: Any) -> tuple[Ints, Singles]:
     """Return columns and values, (n̄, 4) each, of a sparse matrix with up to four entries per row.
 
-    The largest is first, as a model stores the first as 1 minus the others.
+    The largest value is first, because a model stores the first as 1 minus the others.
     """
     matrix = sp.csr_array(embedding)
     matrix.sum_duplicates()
@@ -313,7 +313,7 @@ def checked_motions(motions: Mapping[str, Motion], n_parameters: int) -> dict[st
         if motion.poses.shape[1] != n_parameters:
             width = motion.poses.shape[1]
             raise SuppleError(
-                f'motion "{name}": {width} numbers per pose; the rig has {n_parameters}'
+                f'motion "{name}": {width} numbers per pose; the rig has {n_parameters} parameters'
             )
         poses = rounded(motion.poses)
         cuts, tracks = motion.cuts, motion.tracks
@@ -327,7 +327,7 @@ def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
         raise SuppleError(f"the rig of the {what} is a {type(rig).__name__}, which is not a rig")
     if rig.n_vertices != len(vertices):
         raise SuppleError(
-            f"the rig of the {what} has {rig.n_vertices:,} vertices, not {len(vertices):,}"
+            f"the rig of the {what} has {rig.n_vertices:,} vertices; its mesh has {len(vertices):,}"
         )
     with np.errstate(all="ignore"):
         apart = np.abs(np.asarray(rig(rig.rest_pose)) - vertices).max()
@@ -366,8 +366,8 @@ def built_flesh(
     Parameters
     ----------
     rig, tet_rig
-        Rigs of the skin and the tets. They are stored and restored, so that they equal those of a
-        file.
+        Rigs of the skin and the tets. They are converted as for a file, so that a built model
+        equals the loaded one.
     embedding
         (n̄, n) sparse matrix.
     material
@@ -397,7 +397,7 @@ def _material_fields(
     for other in materials:
         same = other.kind == first.kind and np.array_equal(other.density, first.density)
         if not same:
-            raise SuppleError("materials of the poses differ in kind or density; use the same")
+            raise SuppleError("materials of poses must have the same kind and density")
     return {
         "material_kind": first.kind,
         "young": _of_poses("young", [each.young for each in materials], n_tets),

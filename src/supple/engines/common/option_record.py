@@ -19,9 +19,10 @@ class OptionRecord:
 
     @classmethod
     def of(cls, what: str, record: Self | None, keywords: Mapping[str, Any]) -> Self:
-        """Return a record, by default one of defaults, with changes given by keyword.
+        """Return a record, by default with default values, changed by keywords.
 
-        A SuppleError about an unknown keyword has the nearest one; `what` names the function.
+        An unknown keyword raises a SuppleError that suggests the nearest; `what` names the
+        function.
         """
         if not isinstance(record, cls | None):
             raise SuppleError(f"options is {shown(record)}; give {cls.__name__}(…), or keywords")
@@ -36,8 +37,8 @@ def takes_options(
 ) -> Callable[[Function], Function]:
     """Show the fields of records as keywords in the signature of a function with ``**options``.
 
-    Fields that `without` names are left out; `defaults` replace those of the fields. A `closed`
-    function takes no keywords but these.
+    Fields named in `without` are omitted; `defaults` replace defaults of fields. A `closed`
+    function takes no other keywords.
     """
 
     def decorate(function: Function) -> Function:

@@ -69,7 +69,7 @@ def resolve_poses(character: Character, poses: Poses) -> tuple[Floats, tuple[str
             warn(
                 f"{character.name}: {poses} poses requested, but the motions have "
                 f"{counted(len(chosen[0]), 'pose')} that differ, the neutral one included; "
-                "using those"
+                "building with these poses"
             )
         return chosen
     rows, names = _explicit_poses(character, poses)
@@ -116,11 +116,11 @@ def mid_poses(poses: ArrayLike, parents: Sequence[int]) -> tuple[Ints, Floats]:
     rows = checked_array("poses", array, array.shape)
     tree = np.array(checked_whole_numbers("parents of poses", parents), np.int64)
     if tree.shape != (len(rows),):
-        raise SuppleError(f"{len(tree)} parents for {len(rows)} poses")
+        raise SuppleError(f"{len(tree)} parents for {len(rows)} poses; give one per pose")
     children = np.flatnonzero(tree >= 0)
     loops = tree[children] == children
     if loops.any() or (tree >= len(rows)).any() or (tree < -1).any() or (tree == -1).sum() != 1:
-        raise SuppleError("parents of poses are not a tree; use -1 once, and other poses")
+        raise SuppleError("parents of poses are not a tree; use indices of poses, and -1 once")
     walk = tree
     for _ in range(len(rows)):  # up to the root, unless there is a cycle
         walk = np.where(walk >= 0, tree[walk], -1)
@@ -149,8 +149,8 @@ def motion_poses(character: Character, name: str) -> Floats:
     poses, count = character.motions[name].poses, len(character.rig.parameters)
     if poses.shape[1] != count:
         raise SuppleError(
-            f'{character.name}: poses of motion "{name}" have {poses.shape[1]} entries, and the '
-            f"rig {counted(count, 'parameter')}; retarget it to this rig"
+            f'{character.name}: poses of motion "{name}" have {poses.shape[1]} entries, but the '
+            f"rig has {counted(count, 'parameter')}; retarget it to this rig"
         )
     return poses
 
@@ -183,7 +183,7 @@ def _explicit_poses(character: Character, poses: Poses) -> tuple[list[Floats], t
 def _pose_rows(poses: object, n_parameters: int) -> Floats:
     """Return explicit poses as rows of an array."""
     expected = f"a number, frames of motions, or rows of {n_parameters} numbers"
-    values = () if isinstance(poses, Mapping) else poses  # an empty one
+    values = () if isinstance(poses, Mapping) else poses  # an empty mapping
     array = numbers("poses", values, expected)  # type: ignore[arg-type]
     if array.ndim == 1:
         array = array[:, None] if n_parameters == 1 else array[None]
@@ -235,7 +235,7 @@ def _neutral_first(
     twice = next((list(pair) for pair in same if pair[0] > 0), neutral[:2])
     if len(twice) == 2:
         first, second = (names[k - 1] for k in twice)
-        raise SuppleError(f'poses "{first}" and "{second}" give the same shape; drop one of them')
+        raise SuppleError(f'poses "{first}" and "{second}" give the same shape; remove one of them')
     others = [k for k in range(1, len(poses)) if k not in neutral]
     name = names[neutral[0] - 1] if neutral else NEUTRAL if NEUTRAL not in names else REST
     return np.array([poses[k] for k in (0, *others)]), (name, *(names[k - 1] for k in others))

@@ -37,7 +37,7 @@ class CharacterStep(NamedTuple):
     limits: tuple[str, ...]
     """Names of the limits that acted; empty in a regular step."""
     readings: Mapping[str, Any]
-    """Figures of the step by name."""
+    """Results of the step by name."""
 
 
 class Copyable:
@@ -141,7 +141,7 @@ class CharacterSimulator(Copyable, ABC):
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
         """Call `teleport`; deprecated."""
-        warnings.warn("carry() is now teleport()", DeprecationWarning, stacklevel=2)
+        warnings.warn("carry() is deprecated; use teleport()", DeprecationWarning, stacklevel=2)
         self.teleport(pose, root, before=before)
 
     @abstractmethod
@@ -275,4 +275,4 @@ class ContactSimulator(CharacterSimulator):
         self._obstacles = listed
 
     def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Use these obstacles from now on, or refuse them."""
+        """Use these obstacles from now on, or raise an error."""

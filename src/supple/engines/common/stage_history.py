@@ -59,7 +59,7 @@ class History:
         return stage.tau
 
     def give_up(self) -> None:
-        """Discard the stage that has begun; another one may begin."""
+        """Discard the stage that has begun, so that another stage can begin."""
         self._h = self._given_up
 
     def finish(self, x: Floats, tau: float) -> None:

@@ -47,7 +47,7 @@ class State(Mapping[str, NDArray[Any]]):
 def checked_state(
     state: Any, current: Mapping[str, NDArray[Any]], varying: Iterable[str] = ()
 ) -> State:
-    """Return a state with the names, shapes and types of the current one.
+    """Return a state, checked to have the names, shapes and types of the current one.
 
     Arrays named in `varying` may be missing or have another length.
     """

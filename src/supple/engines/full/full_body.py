@@ -37,7 +37,7 @@ class FullBodySimulator:
     integrator
         ``"backward-euler"`` (loses energy), ``"newmark"`` (keeps energy),
         ``"midpoint"`` (keeps linear and angular momentum to rounding) or ``"bdf2"`` (second
-        order, and damps what the step cannot resolve); any row of
+        order, and damps motion that the step cannot resolve); any row of
         `supple.dynamics.integrators.INTEGRATORS`.
     newton
         Largest number of Newton iterations per step. One is the papers' choice for real time, and
@@ -50,8 +50,8 @@ class FullBodySimulator:
     gravity
         In m/s².
     psd
-        Project element stiffness to positive semi-definite in every iteration. By default only
-        iterations whose matrix is not positive definite do, so that convergence is quadratic.
+        Project element stiffness to positive semi-definite in every iteration. By default this is
+        done only if the matrix is not positive definite, so that convergence is quadratic.
     lumped
         Diagonal mass matrix, rather than the consistent one.
 
@@ -106,7 +106,7 @@ class FullBodySimulator:
         for name, value in numbers.items():
             numbers[name] = float(checked_array(name, value, ()))
             if numbers[name] < 0:
-                raise SuppleError(f"{name} must be a positive number, not {value}")
+                raise SuppleError(f"{name} must be at least 0, not {value}")
         if newton != int(newton) or newton < 1:
             raise SuppleError(f"newton must be a whole number of at least 1, not {newton}")
         self.body, self._dt = body, _checked_step(dt)

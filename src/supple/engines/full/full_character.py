@@ -50,8 +50,8 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     dt
         Seconds from one pose to the next.
     substeps
-        Time steps in between. `run` evaluates the motion at them; `step` interpolates the last
-        poses smoothly, see `supple.dynamics.motion_steps`.
+        Time steps per `dt`. `run` evaluates the motion at each; `step` interpolates the last poses
+        smoothly, see `supple.dynamics.motion_steps`.
     integrator, newton, tolerance, psd, lumped
         As for `FullBodySimulator`.
     alpha, beta
@@ -61,7 +61,8 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
     acceleration_limit
         In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
-        exceeds it, the step counts as a cut in the animation and none acts. Infinite by default.
+        exceeds it, the step counts as a cut in the animation, and no acceleration acts. Infinite by
+        default.
 
     Attributes
     ----------
@@ -175,7 +176,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             if ahead is not None:
                 later = self._inputs.earlier(ahead, target, target_root)
                 if self.substeps > 1:
-                    raise SuppleError("a step with sub-steps does not look ahead; use a smaller dt")
+                    raise SuppleError("ahead needs substeps=1; use a smaller dt instead")
             return self.advance(target, target_root, loads, later)
 
     def advance(
@@ -309,7 +310,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             time, unconverged = (0.0, 0) if index == 0 else (self.time, self.unconverged_steps)
             (self.teleport if jumps else self.reset)(pose, root)
             if not last:
-                # The velocity of the next step.
+                # The initial velocity is that of the next step.
                 ahead = self._shape_ahead(fine.poses[index + 1], fine.roots[index + 1])
                 self._rest_before = 2 * self.rest - ahead
             self.time, self.unconverged_steps = time, unconverged

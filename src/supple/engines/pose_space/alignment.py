@@ -22,7 +22,7 @@ from supple.rig.tets.vertex_frames import unrotate_basis
 Variant = Literal["frames", "world"]
 
 VARIANTS = ("frames", "world")
-#: Part of the largest stiffness below which others are rounding or of rigid motions.
+#: Eigenvalues below this fraction of the largest are rounding errors, or of rigid motions.
 STIFFNESS_FLOOR = 1e-10
 #: Largest error of UᵀMU = I.
 ORTHONORMAL = 1e-5
@@ -140,7 +140,7 @@ def _checked_bases(
     bases: Sequence[ArrayLike], count: int, mass: ArrayLike
 ) -> tuple[list[Floats], Floats]:
     if len(bases) != count:
-        raise SuppleError(f"{len(bases)} bases for an alignment tree of {count} poses")
+        raise SuppleError(f"{len(bases)} bases for {count} poses; give one per pose")
     shape = numbers("basis of pose 0", bases[0]).shape
     if len(shape) != 3 or shape[1] != 3 or not 0 < shape[2] <= 3 * shape[0]:
         raise SuppleError(f"basis of pose 0: shape {shape}; expected (vertices, 3, columns)")
@@ -150,7 +150,7 @@ def _checked_bases(
         raise SuppleError(f"vertex mass {int(np.argmin(masses))} is negative")
     for pose, basis in enumerate(worlds):
         if not np.abs(_mass_product(basis, basis, masses) - np.eye(shape[2])).max() < ORTHONORMAL:
-            raise SuppleError(f"basis of pose {pose} is not mass-orthonormal; UᵀMU must be 1")
+            raise SuppleError(f"basis of pose {pose} is not mass-orthonormal; UᵀMU must be I")
     return worlds, masses
 
 
@@ -182,7 +182,7 @@ def _diagonalised(
     if stiffnesses is None:
         return np.ones((count, r)), np.tile(np.eye(r), (count, 1, 1))
     if len(stiffnesses) != count:
-        raise SuppleError(f"{len(stiffnesses)} reduced stiffness matrices for {count} poses")
+        raise SuppleError(f"{len(stiffnesses)} stiffnesses for {count} poses; give one per pose")
     eigenvalues, vectors = np.empty((count, r)), np.empty((count, r, r))
     for pose, stiffness in enumerate(stiffnesses):
         matrix = checked_array(f"reduced stiffness of pose {pose}", stiffness, (r, r))
@@ -207,7 +207,9 @@ def _orthogonal_factor(matrix: Floats, pose: int) -> Floats:
     try:
         Y, _, Zt = np.linalg.svd(matrix)
     except np.linalg.LinAlgError:
-        raise SolverError(f"the basis of pose {pose} could not be aligned; is it huge?") from None
+        raise SolverError(
+            f"the basis of pose {pose} cannot be aligned; its entries are too large"
+        ) from None
     return Y @ Zt
 
 
@@ -215,7 +217,7 @@ def subspace_angles(first: ArrayLike, second: ArrayLike, mass: ArrayLike) -> Flo
     """Return the angles between the spaces of two bases, ascending, in radians (xu2016 §5.1).
 
     They are arccos of the singular values of UᵀMV where the bases are mass-orthonormal; small
-    ones are computed by their sines, to full precision. Bases need not be orthonormal here.
+    angles are computed from their sines, to full precision. Bases need not be orthonormal here.
 
     Parameters
     ----------

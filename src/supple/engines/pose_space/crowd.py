@@ -83,11 +83,11 @@ class Crowd(Copyable):
         self.runtime = RuntimeModel.of(model, frames=self.options.frames)
         state_bytes = 8 * (6 * self.runtime.n_modes + 15 * len(self.runtime.inertial.rows)) + 2000
         if not 1 <= self.n <= LARGEST_CROWD // state_bytes:
-            raise SuppleError(f"a crowd of {self.n}; give 1 to {LARGEST_CROWD // state_bytes:,}")
+            raise SuppleError(f"n is {self.n}; use 1 to {LARGEST_CROWD // state_bytes:,}")
         usual = (os.cpu_count() or 1) if threads is None else threads
         (requested,) = checked_whole_numbers("threads", [usual])
         if not 1 <= requested <= 1024:
-            raise SuppleError(f"{requested} threads; give 1 to 1024")
+            raise SuppleError(f"threads is {requested}; give 1 to 1024")
         count = min(requested, self.n)
         ends = np.linspace(0, self.n, count + 1).round().astype(int)
         self._shares = [range(a, b) for a, b in pairwise(ends)]
@@ -116,7 +116,7 @@ class Crowd(Copyable):
 
     @property
     def q(self) -> Floats:
-        """Reduced coordinates of all, (n, r)."""
+        """Reduced coordinates of all characters, (n, r)."""
         return np.array([state.q for state in self._states])
 
     def reset(self, poses: ArrayLike | None = None, roots: ArrayLike | None = None) -> None:
@@ -144,7 +144,7 @@ class Crowd(Copyable):
         *,
         surfaces: Singles | None = None,
     ) -> tuple[tuple[str, ...], ...]:
-        """Advance all by one time step.
+        """Advance all characters by one time step.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class Crowd(Copyable):
         return tuple(limit_names(state.limits) for state in self._states)
 
     def surfaces(self, out: Singles | None = None) -> Singles:
-        """Return the skins of all in the world, (n, n̄, 3) float32: a new array, or `out`."""
+        """Return the characters' skins in the world, (n, n̄, 3) float32: a new array, or `out`."""
         skins = self._skins(out)
 
         def show(stepper: Stepper, members: range) -> None:
@@ -213,7 +213,7 @@ class Crowd(Copyable):
                     act(stepper, members)
                 except SuppleError as error:
                     who = f"character {stepper.busy_with} of the crowd"
-                    message = f"{who}: {error}; others may have moved on"
+                    message = f"{who}: {error}; other characters may have advanced"
                     raise SuppleError(message) from error
 
         if self._pool is None:

@@ -14,7 +14,7 @@ from supple.compiled.simd import add_three_rows
 from supple.dynamics.integrators import StageCoefficients
 
 NEGLIGIBLE = 1e-7
-#: Accelerations in m/s² below which transport is rounding of differences.
+#: Transport accelerations below this value, in m/s², are rounding errors of differences.
 ROUNDING = 1e-8
 #: Verdicts of `_accelerations`.
 CALM, LIMITED, JUMPED = 0, 1, 2
@@ -28,7 +28,7 @@ class InertialTables(NamedTuple):
     plain: NDArray
     """(m, …) blocks of 3 basis rows a vertex, as they are stored."""
     steps: Singles
-    """(m, Σ width) lengths of integer steps of `plain`."""
+    """(m, Σ width) quantisation steps of `plain`."""
     first: Ints
     width: Ints
     start: Ints
@@ -296,7 +296,7 @@ def _end_without_forces(points: PointHistory, s: int, i: int, stage: PointStage)
 
 @compiled_fused
 def advance_history(points: PointHistory, now: Floats, known: bool, stage: PointStage) -> None:
-    """Store positions after a step; velocities are this step's mean without `known`."""
+    """Store positions after a step; without `known`, velocities are means over this step."""
     weight, weight_before, tau, h = stage
     for s in range(len(now)):
         for i in range(3):

@@ -19,7 +19,7 @@ from supple.rig.tets.vertex_frames import blended_rotations, rotate_basis
 
 PoseBases = Sequence[Sequence[Floats]]
 
-#: Length below which a blended column has cancelled; aligned ones have length 1 at the poses.
+#: Length below which a blended column has cancelled; aligned columns have length 1 at the poses.
 VANISHED = 1e-8
 
 
@@ -90,7 +90,7 @@ def _check_bases(bases: PoseBases, regions: Sequence[Region]) -> None:
         raise SuppleError("no poses to blend; give at least the neutral one")
     for pose, parts in enumerate(bases):
         if len(parts) != len(regions):
-            raise SuppleError(f"pose {pose} has {len(parts)} bases for {len(regions)} regions")
+            raise SuppleError(f"pose {pose} has {len(parts)} bases; use one per region")
         for region, basis, neutral in zip(regions, parts, bases[0], strict=True):
             columns = np.shape(neutral)[-1] if np.ndim(neutral) == 3 else 0
             what = f'basis of region "{region.name}" at pose {pose}'
@@ -184,7 +184,7 @@ def interpolated_basis(
     scales = column_scales(products, shares)
     starts = _column_starts(bases[0])
     if len(scales) != starts[-1]:
-        raise SuppleError(f"mass products of {len(scales)} columns for bases of {starts[-1]}")
+        raise SuppleError(f"mass products have {len(scales)} columns; the bases have {starts[-1]}")
     quaternions = None
     if variant == "frames":
         if rotations is None:
@@ -217,7 +217,7 @@ def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLi
     """
     shape = numbers("basis", basis).shape
     if len(shape) != 2 or stiffness.shape != (shape[0], shape[0]):
-        raise SuppleError(f"basis of shape {shape} for a stiffness of shape {stiffness.shape}")
+        raise SuppleError(f"basis {shape} does not fit a stiffness of shape {stiffness.shape}")
     U = checked_array("basis", basis, shape)
     M = checked_array("reduced mass", mass, (shape[1], shape[1]))
     with single_threaded():
@@ -226,8 +226,8 @@ def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLi
             values = scipy.linalg.eigh((K + K.T) / 2, M, eigvals_only=True)
         except (np.linalg.LinAlgError, ValueError):
             raise SolverError(
-                "the basis has no independent columns, or the stiffness is not finite; "
-                "were the bases aligned?"
+                "the columns of the basis are linearly dependent, or the stiffness is not finite; "
+                "align the bases of the poses first"
             ) from None
     return np.sqrt(np.maximum(values, 0.0)) / (2 * np.pi)
 

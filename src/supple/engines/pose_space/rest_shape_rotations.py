@@ -38,7 +38,7 @@ class FrameTables(NamedTuple):
     inverses: Floats
     """(t, 3, 3) inverses of the tets' edges at the neutral pose, as columns."""
     quaternions: Singles
-    """(m, 4t) quaternions of the tets at the poses, with the signs of the vertices' ones."""
+    """(m, 4t) quaternions of the tets at the poses, with signs that match those of the vertices."""
     near: NDArray[np.int32]
     near_shares: Singles
     """(k, 4) tets that influence each of the cubature's vertices, and their weights."""
@@ -87,7 +87,7 @@ def frame_tables(
 
 
 def spread_out(points: Floats, most: int) -> Ints:
-    """Return indices of points (k, 3) by farthest-point sampling."""
+    """Return indices of up to `most` points (k, 3), chosen by farthest-point sampling."""
     if len(points) <= most:
         return np.arange(len(points))
     chosen = [int(np.argmin(points.sum(axis=1)))]

@@ -70,7 +70,7 @@ class PoseSpaceStep:
 
     @property
     def readings(self) -> dict[str, Any]:
-        """Figures of the step: the number of ``"contacts"`` and their ``"contact_force"`` (3,)."""
+        """Results of the step: the number of ``"contacts"`` and their ``"contact_force"`` (3,)."""
         return {"contacts": self.contacts, "contact_force": np.array(self.contact_force)}
 
 
@@ -90,8 +90,8 @@ class PoseSpaceSimulator(ContactSimulator):
     options
         Record of all following options, `StepOptions`; keywords replace its fields.
     integrator
-        ``"bdf2"`` (second order, damps only motion faster than the step), ``"backward-euler"``
-        (the paper's; its damping grows with the step), ``"newmark"`` (second order, keeps energy),
+        ``"bdf2"`` (second order, damps only motion faster than the step), ``"backward-euler"`` (the
+        paper's; its damping grows with the step), ``"newmark"`` (second order, conserves energy),
         or another row of `supple.dynamics.INTEGRATORS`.
     iterations
         Newton iterations of a step; one is the papers' choice for real time.

@@ -24,7 +24,7 @@ from supple.engines.pose_space.rest_shape_rotations import FrameTables, rotate_b
 DISPLACE, ROTATE, INTERPOLATE = 1, 2, 4
 SKIN = DISPLACE | ROTATE | INTERPOLATE
 NEGLIGIBLE = 1e-7
-#: Entries of a sum over columns that stay in the first-level cache.
+#: Number of entries of a sum over columns that fits the first-level cache.
 CHUNK = 3 * 2048
 
 
@@ -32,9 +32,9 @@ class SurfaceTables(NamedTuple):
     """Bases at the b carriers, and the embedding of the skin in them; read only."""
 
     basis: NDArray
-    """Flat, by region, pose, column and vertex: int16 steps or float32."""
+    """Flat, by region, pose, column and vertex: int16 multiples of a step, or float32."""
     steps: Singles
-    """(m, r) length of a step of each column."""
+    """(m, r) quantisation step of each column."""
     tops: Floats
     """(m, r) largest displacement of a vertex for a unit of each column."""
     start: Ints
@@ -223,7 +223,7 @@ def carrier_frames(
 
 @compiled_fused
 def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
-    """Rotate displacements out of their frames and cut them to `limit`; return whether any was.
+    """Rotate displacements out of their frames and cut them to `limit`; return whether any was cut.
 
     `quaternions` (4b,) are those of the frames, or empty in the world.
     """

@@ -87,7 +87,7 @@ class ContactMemory:
         """Refuse a state whose contact arrays are missing or do not fit each other."""
         missing = next((name for name in vars(self) if name not in state), None)
         if missing is not None:
-            raise SuppleError(f'the state has no "contact.{missing}"')
+            raise SuppleError(f'the state has no "contact.{missing}"; use a state of this version')
         count = state["kinds"].size
         shapes = {
             "depths": ((0, 0), (count, vertices)),
@@ -158,7 +158,7 @@ class BodyState:
         return rows | {f"contact.{name}": np.asarray(value) for name, value in contact}
 
     def restore(self, state: State, vertices: int) -> None:
-        """Set the values from a state with the names of `all_arrays`; `vertices` of the skin."""
+        """Set values from a state with the names of `all_arrays`; `vertices` is their number."""
         self.contact.check(state.part("contact"), vertices)
         for name, array in self.all_arrays().items():
             if name not in CONTACT_ARRAYS:

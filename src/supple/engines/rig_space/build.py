@@ -62,7 +62,7 @@ from supple.rig.tets.tet_rig import check_rest
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 #: Number of key poses for training the cubature.
 TRAINED_POSES = 6
-#: Width, in tets, of the flesh beyond what the free parameters move that is simulated as well.
+#: Width, in tets, of the simulated layer around the flesh that free parameters move.
 RINGS = 2
 #: Number of states for interior modes and cubature.
 SNAPSHOTS = 96
@@ -98,7 +98,7 @@ def build(
     free
         Parameters to move: names with ``*``, or ``"auto"``; see `free_entries`.
     tets
-        Number of tets, or tets that fill the surface.
+        Number of tets, or a `TetMesh` that fills the surface.
     bones
         Segments of bone, or tet vertices in bone; by default from the anatomy, and none without a
         skeleton.
@@ -114,7 +114,8 @@ def build(
         coordinate.
     bounds
         (lower, upper) for all free parameters, or by names and patterns. By default weights of
-        shapes are bounded by 0 and 1, or the range of the motions, and others are free.
+        shapes are bounded by 0 and 1, or the range of the motions, and other parameters are not
+        bounded.
     seed
         Random seed of the training states. The same seed gives the same bytes.
     log
@@ -186,7 +187,7 @@ class _Reduction(NamedTuple):
 def _reduce(
     rig: FleshRig, body: ElasticBody, held: Ints, poses: list[Floats], modes: int, seed: int
 ) -> _Reduction:
-    """Condense the interior, and find modes for the nonlinear rest."""
+    """Condense the interior, and find modes for its nonlinear response."""
     jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)
     interior = every[vertices_near(body.mesh, _jacobians(rig, poses), RINGS)[every]]
     rotations = VertexRotations(body.mesh, interior)
@@ -303,9 +304,9 @@ def checked_held(bones: ArrayLike | None, count: int) -> Ints:
     """Return tet vertices in bone, ascending; none for None."""
     listed = np.asarray([] if bones is None else bones)
     if listed.size and (listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0):
-        raise SuppleError("bones must be a list of numbers of tet vertices")
+        raise SuppleError("bones must be a list of indices of tet vertices")
     if listed.size and listed.max() >= count:
-        raise SuppleError(f"bones: tet vertex {listed.max()} is not there; there are {count}")
+        raise SuppleError(f"bones: tet vertex {listed.max()} does not exist; use 0 to {count - 1}")
     return np.unique(listed.astype(np.int64))
 
 
@@ -351,7 +352,7 @@ def _trained_poses(character: Character) -> list[Floats]:
 def unresolved_stiffness(
     surface: SurfaceMesh, rig: Rig, mesh: TetMesh, moved: FleshRig, material: Material
 ) -> Floats:
-    """(k, k) Σ_v a_v E_v/ℓ r_vᵀr_v, with r the skin's motion by shapes less that of its tets.
+    """Return Σ_v a_v E_v/ℓ r_vᵀr_v (k, k), with r the skin's motion by shapes minus that of tets.
 
     A cell of width ℓ that the skin shears by r resists like a layer of that thickness. Without it,
     eight shapes of cheeks and neck that move three vertices of a coarse head can cancel each other:
@@ -377,7 +378,7 @@ def unresolved_stiffness(
 
 
 def _skin_young(mesh: TetMesh, material: Material, embedding: csr_array) -> Floats:
-    """(n̄,) Young's modulus of the tets around each vertex of the skin."""
+    """Return Young's modulus (n̄,) of the tets around each vertex of the skin."""
     young = np.broadcast_to(np.asarray(material.young, np.float64), (len(mesh.tets),))
     corners, n = mesh.tets.ravel(), len(mesh.vertices)
     total = np.bincount(corners, np.repeat(young, 4), n)

@@ -39,13 +39,13 @@ def interior_vertices(mesh: TetMesh, held: Ints) -> Ints:
 
 
 def moved_vertices(jacobian: Floats) -> Bools:
-    """(n, k) vertices that each column of ∂Φ/∂p (n, 3, k) displaces noticeably."""
+    """Return a mask (n, k) of vertices that columns of ∂Φ/∂p (n, 3, k) displace noticeably."""
     moved = np.abs(jacobian).max(axis=1)
     return np.asarray(moved > FAINT * np.maximum(moved.max(axis=0, initial=0.0), 1e-300))
 
 
 def vertices_near(mesh: TetMesh, jacobians: Iterable[Floats], rings: int) -> Bools:
-    """(n,) vertices that the rig moves at any pose, or that are within `rings` tets of one.
+    """Return a mask (n,) of vertices that the rig moves at any pose, or within `rings` tets of one.
 
     `jacobians` are ∂Φ/∂p (n, 3, k), one per pose. A swinging trunk does not affect the belly: with
     modes and cubature on the flesh of a whole elephant, the error was 8 % of the height, not 4 %.
@@ -89,7 +89,7 @@ def condensed_columns(body: ElasticBody, jacobian: Floats, interior: Ints) -> Fl
 
 
 def held_modes(body: ElasticBody, interior: Ints, count: int) -> Floats:
-    """(q, 3, m) the lowest modes of the interior with the surface fixed; at most `count`."""
+    """Return the lowest modes (q, 3, m) of the interior with the surface fixed, at most `count`."""
     count = min(count, 3 * len(interior))
     if not count:
         return np.zeros((len(interior), 3, 0))
@@ -234,7 +234,7 @@ class _Drawing:
 def snapshot_modes(
     snapshots: Sequence[Snapshot], stiffness: Floats, others: Floats, count: int
 ) -> Floats:
-    """(q, 3, m) principal modes of the snapshots beyond condensation, by elastic energy.
+    """Return principal modes (q, 3, m) of the snapshots beyond condensation, by elastic energy.
 
     `stiffness` (3q, 3q) is sparse, of the interior at rest; `others` (q, 3, e) are projected out.
     """

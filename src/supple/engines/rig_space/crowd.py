@@ -35,7 +35,7 @@ class RigSpaceCrowd:
     def __init__(self, model: RigSpaceModel, n: int, dt: float = 1 / 90, **options: Any) -> None:
         (self.n,) = checked_whole_numbers("size of a crowd", [n])
         if not 1 <= self.n <= MOST:
-            raise SuppleError(f"a crowd of {self.n}; give 1 to {MOST:,}")
+            raise SuppleError(f"n is {self.n}; use 1 to {MOST:,}")
         self.model = model
         self._simulators = [RigSpaceSimulator(model, dt, **options) for _ in range(self.n)]
 
@@ -58,7 +58,9 @@ class RigSpaceCrowd:
             simulator.reset(pose, root)
 
     def step(self, poses: ArrayLike, roots: ArrayLike | None = None) -> tuple[tuple[str, ...], ...]:
-        """Advance all by `dt`, to poses (n, s) and roots (n, 4, 4); return limits that acted."""
+        """Advance all characters by `dt` to poses (n, s) and roots (n, 4, 4); return limits that
+        acted.
+        """
         inputs = self._inputs(poses, roots)
         return tuple(simulator.step(pose, root).limits for simulator, pose, root in inputs)
 

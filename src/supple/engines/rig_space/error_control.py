@@ -41,11 +41,13 @@ class ErrorControl:
         self._tolerance = checked_number("tolerance", tolerance)
         if not 1e-9 <= self._tolerance <= 1:
             raise SuppleError(
-                f"tolerance is {self._tolerance:g} of the size a second; use 1e-9 to 1"
+                f"tolerance is {self._tolerance:g} of the size per second; use 1e-9 to 1"
             )
-        if integrator.error_constant is None:  # others ring with what is scripted
+        if integrator.error_constant is None:  # others oscillate with scripted motion
             names = [row.name for row in INTEGRATORS.values() if row.error_constant is not None]
-            raise SuppleError(f"tolerance is for the integrators {' and '.join(reversed(names))}")
+            raise SuppleError(
+                f"tolerance needs one of the integrators {' and '.join(reversed(names))}"
+            )
         self._order, self._constant = integrator.order, integrator.error_constant
         self._dt, self._size = dt, size
         self._places = np.zeros((self._order + 2, vertices, 3))
@@ -85,7 +87,7 @@ class ErrorControl:
         self._total = 0.0
 
     def add(self, h: float, place: Floats, key: Floats) -> None:
-        """Add a sub-step of h that ended at a position (n, 3), with the key elsewhere."""
+        """Add a sub-step of h that ended with flesh at `place` and its key at `key`, (n, 3)."""
         places, times = self._places, self._times
         for k in range(len(places) - 1):
             places[k], times[k] = places[k + 1], times[k + 1] - h
@@ -102,7 +104,7 @@ class ErrorControl:
         self._total += self._constant(h / before) * h**degree * float(self._sum.max(initial=0.0))
 
     def accept(self) -> bool:
-        """End a run of the step; return whether its error is small enough, or final.
+        """End a run of the step; return whether its error is small enough, or no run is left.
 
         Sets the number of sub-steps of the next run, of this step or the next one.
         """

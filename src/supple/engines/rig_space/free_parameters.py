@@ -129,7 +129,7 @@ def _joint_of(name: str) -> str | None:
 
 
 def moving_entries(rig: Rig, size: float) -> Bools:
-    """(s,) whether each parameter moves the skin, by its derivative at rest."""
+    """Return a mask (s,) of parameters that move the skin, by derivatives at rest."""
     count = len(rig.parameters)
     jacobian = np.empty((rig.n_vertices, 3, 1))
     moving = np.zeros(count, bool)
@@ -159,7 +159,7 @@ def _unkeyed(character: Character, moving: Bools) -> Ints:
 
 
 def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
-    """(s,) angles of loose joints: neither they nor their descendants are keyed."""
+    """Return a mask (s,) of angles of loose joints: neither they nor their descendants are keyed."""
     skeleton, loose = core.rig.skeleton, np.zeros(len(keyed), bool)
     entries = core.rig.joint_pose.entries()
     joint_keyed = keyed[core.entries]
@@ -200,7 +200,7 @@ def values_by_parameter(
     usual: float | Floats,
     least: float = 0.0,
 ) -> Floats:
-    """(k,) a number for each free parameter: one for all, or by names and patterns.
+    """Return a number for each free parameter, (k,): one for all, or by names and patterns.
 
     Of several patterns that match, the last one counts; None means the default `usual`. `what` is
     the name of the option in messages.
@@ -255,7 +255,7 @@ def tuned_springs(
 
 
 def joint_springs(model: RigSpaceModel) -> Floats:
-    """κ (k,) with which each angle alone would swing at `JOINT_HERTZ` or more.
+    """Return κ (k,) with which each angle alone would swing at `JOINT_HERTZ` or more.
 
     All angles of a joint have the spring of the heaviest. With weaker springs, the end of a husky's
     tail twisted by 17° and back within four frames.

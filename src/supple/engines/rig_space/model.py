@@ -218,7 +218,7 @@ class RigSpaceModel(StoredModel):
         """Make the model of the fields of a file; refuse fields that contradict each other."""
         mesh = fields["mesh"]
         if fields["tet_rig"].n_vertices != len(mesh.vertices):
-            raise FormatError("has a rig for other tets")
+            raise FormatError("has a tet rig that does not fit its tets")
         if tuple(fields["tet_rig"].parameters) != tuple(fields["rig"].parameters):
             raise FormatError("has rigs of skin and tets with different parameters")
         if not sizes["free"]:
@@ -228,5 +228,5 @@ class RigSpaceModel(StoredModel):
         if sizes["coordinates"] < sizes["free"]:
             raise FormatError("has fewer coordinates than free parameters")
         if sizes["interior"] != len(interior_vertices(mesh, fields["held"])):
-            raise FormatError("has corrections of other flesh than its interior")
+            raise FormatError("has corrections that do not fit its interior vertices")
         return cls(**fields)

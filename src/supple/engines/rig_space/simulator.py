@@ -113,8 +113,8 @@ class RigSpaceSimulator(ContactSimulator):
         sub-steps is adapted to it, see `supple.engines.rig_space.error_control`. None for sub-steps
         of length `substep`.
     integrator
-        Name in `supple.dynamics.INTEGRATORS` with a compiled code; ``"bdf2"`` damps vibrations
-        least.
+        Name in `supple.dynamics.INTEGRATORS`, of one with compiled code; ``"bdf2"`` damps
+        vibrations least.
     iterations
         Gauss–Newton iterations per sub-step.
     alpha, beta
@@ -216,7 +216,7 @@ class RigSpaceSimulator(ContactSimulator):
         firmness: PerParameter | None = None,
         damping: PerParameter | None = None,
     ) -> None:
-        """Change values of parameters between steps; others stay.
+        """Change values of parameters between steps; others do not change.
 
         Parameters
         ----------

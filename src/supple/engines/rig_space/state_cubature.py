@@ -34,7 +34,7 @@ class RigCubature:
 
     The energy is Σ v W_e + ½ cᵀ ΔK c of tets (c,), ascending, with weights v ≥ 0. `missed` (K, K)
     is ΔK = YᵀKY − Σ v Y_eᵀ K_e Y_e at rest, so that small vibrations are exact; at most a fifth of
-    YᵀKY. `error` is the relative error of forces on states that were not trained on.
+    YᵀKY. `error` is the relative error of forces at states not used for training.
     """
 
     tets: Ints

@@ -100,7 +100,9 @@ def _rows(weights: list[Floats], near: Ints, shape: tuple[int, int]) -> sp.csr_a
 
 
 def example_shapes(model: RigSpaceModel, count: int) -> Floats:
-    """(m, n, 3) shapes of the flesh in equilibrium: poses of motions, and shaking."""
+    """Return shapes (m, n, 3) of the flesh: the rest shape, and `count` equilibria of the interior
+    at poses of the motions, with random offsets of the free parameters.
+    """
     rig, rotations = FleshRig(model.tet_rig, model.entries, model.held), model.rotations.fork()
     rest = np.asarray(model.rig.rest_pose, np.float64)
     rig.set_key(rest)
@@ -126,7 +128,7 @@ def example_shapes(model: RigSpaceModel, count: int) -> Floats:
 
 
 def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) -> Ints:
-    """(q, c) indices in `surface` of the vertices nearest to each interior one, along edges.
+    """Return indices (q, c) in `surface` of the vertices nearest to each interior one along edges.
 
     Along edges of tets, a vertex of the belly is not near one of the arm beside it.
     """
@@ -149,10 +151,10 @@ def sparse_weights(
     """Find a few surface vertices that explain an interior one (hahn2013 Algorithm 1).
 
     Vertices with the smallest weights of an L₁-regularised fit are dropped until the error exceeds
-    `allowed` (δ, in m) and 1.5 times that of all. For non-negative weights the L₁ norm is their
-    sum, and the fit another non-negative one. `points` (m, c, 3) and `target` (m, 3) are the
-    surface vertices and the interior one in m examples. Returns weights (c,) of the few, and of
-    all.
+    `allowed` (δ, in m) and 1.5 times that of the fit with all vertices. For non-negative weights
+    the L₁ norm is their sum, and the fit another non-negative one. `points` (m, c, 3) and `target`
+    (m, 3) are the surface vertices and the interior one in m examples. Return the weights (c,) of
+    the few vertices, and those of all.
     """
     m, c, _ = points.shape
     system = np.concatenate([points.transpose(0, 2, 1).reshape(3 * m, c), np.ones((1, c))])
@@ -187,7 +189,7 @@ def sparse_weights(
 
 
 class Interior(Protocol):
-    """Method that places interior vertices, given the others."""
+    """Method that places interior vertices, given the surface vertices."""
 
     def settle(self, x: Floats, key: Floats) -> None:
         """Place interior vertices of x (n, 3), from their current positions as initial guess."""

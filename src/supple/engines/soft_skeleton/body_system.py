@@ -47,7 +47,7 @@ class BodySystem:
     """Energy H(q) of a stage, its derivatives, and Newton's change of q.
 
     H = ½ Σ m |x − x̂|²/τ² − Σ m g·x + W(φ) + damping + springs of joints + contact, of points x on
-    bones and flesh, flesh φ, and objects. Coordinates: (3 + 3K) bones, m flesh, 6 an object.
+    bones and flesh, flesh φ, and objects. Coordinates: 3 + 3K of bones, m of flesh, 6 per object.
     `alpha` and `beta` damp the flesh; `sag` is whether gravity deforms it at rest.
     """
 
@@ -323,7 +323,7 @@ def _clear(gradient: Floats, hessian: Floats, weight: Floats) -> None:
 
 @compiled_fused
 def _fastest(v: Floats) -> float:
-    """Return the largest length of velocities (n, 3)."""
+    """Return the largest speed of velocities (n, 3)."""
     largest = 0.0
     for i in range(len(v)):
         largest = max(largest, v[i, 0] * v[i, 0] + v[i, 1] * v[i, 1] + v[i, 2] * v[i, 2])
@@ -393,7 +393,7 @@ def _upper_rows(*matrices: Floats) -> tuple[Any, ...]:
 
 
 def _flesh_mass(tables: PointTables, masses: Floats, m: int) -> Floats:
-    """(m, m) Σ m ΨᵀΨ of the flesh alone."""
+    """Return Σ m ΨᵀΨ of the flesh alone, (m, m)."""
     mass = np.zeros((m, m))
     for i in range(len(masses)):
         entries = slice(tables.flesh_starts[i], tables.flesh_starts[i + 1])

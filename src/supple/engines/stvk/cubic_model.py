@@ -225,7 +225,7 @@ class CubicModel(PolynomialBody):
 
 
 def fewer_modes(modes: int, most: int) -> int:
-    """Return a number of modes that a model of `most` can be truncated to."""
+    """Return `modes` after checking that a model of `most` modes can be truncated to it."""
     fewer = checked_count("the number of modes", modes)
     if fewer > most:
         raise SuppleError(f"{fewer} modes requested, but the model has {most}")

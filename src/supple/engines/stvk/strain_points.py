@@ -314,7 +314,7 @@ def _point_rows(F, root, trace, rest):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def square_row(a, scale, target):  # type: ignore[no-untyped-def]
-    """Write a_i · a_j of the columns of (3, n), i ≤ j, row by row, without the first."""
+    """Write `scale` a_i · a_j of columns i ≤ j of `a` (3, n), row by row, except i = j = 0."""
     n, at = a.shape[1], 0
     a0, a1, a2 = a[0], a[1], a[2]
     for i in range(n):
@@ -329,7 +329,7 @@ def square_row(a, scale, target):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def dot_row(a, b, scale, target):  # type: ignore[no-untyped-def]
-    """Write ½(a_i · b_j + b_i · a_j) of columns of (3, n), in the order of `square_row`."""
+    """Write `scale` ½(a_i · b_j + b_i · a_j) of columns of (3, n), in the order of `square_row`."""
     n, at, half = a.shape[1], 0, 0.5 * scale
     a0, a1, a2, b0, b1, b2 = a[0], a[1], a[2], b[0], b[1], b[2]
     for i in range(n):

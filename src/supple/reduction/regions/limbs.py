@@ -56,7 +56,7 @@ class CarriedFlesh:
         self.size = mesh.size
 
     def branches(self) -> Bools:
-        """Return a mask (J + 1,) of joints that have a limb's flesh at and below them."""
+        """Return a mask (J + 1,) of joints with a limb's flesh at or below them, and ancestors."""
         below, reach = self.part.copy(), np.zeros(self.n + 1)
         at = self.joint_of
         points = self.points

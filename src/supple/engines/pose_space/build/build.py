@@ -111,7 +111,8 @@ def build(
     options, **keywords
         Options as one record, `BuildOptions`, or by keyword; keywords replace its fields.
     modes
-        Number of columns in all, r, which regions share by their sway, or of each region.
+        Total number of columns r, distributed by each region's static displacement, or one number
+        per region.
     regions
         Regions with a basis each (xu2016 §7): handles of bounded biharmonic weights,
         regions, None for one basis of the whole body, ``"auto"`` for handles made from bones.
@@ -124,7 +125,7 @@ def build(
         constants that replace its own, per surface vertex or tet, in one row or one for each pose;
         see `pose_materials`.
     tets
-        Number of tets to make, or tets that fill the surface.
+        Number of tets to make, or a `TetMesh` that fills the surface.
     bones, bone_radius
         Bones that fix the flesh around them; see `supple.rig.fit_tet_body`.
     contacts
@@ -195,9 +196,9 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
 def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:
     kinds = get_args(ContactKind)
     if not (contacts is None or (isinstance(contacts, str) and contacts in kinds)):
-        raise SuppleError(f'no kind "{contacts}" of contact; use {", ".join(kinds)} or None')
+        raise SuppleError(f'contacts is "{contacts}"; use {", ".join(kinds)} or None')
     if not isinstance(obstacles, Sequence):
-        raise SuppleError(f"obstacles is {shown(obstacles)}; give a list of them, or ()")
+        raise SuppleError(f"obstacles is {shown(obstacles)}; give a list of obstacles, or ()")
     for number, obstacle in enumerate(obstacles):
         check_obstacle(number, obstacle)
 
@@ -206,5 +207,5 @@ def _check_executor(executor: Executor | None) -> None:
     usable = callable(getattr(executor, "submit", None)) and not isinstance(executor, type)
     if executor is not None and not usable:
         raise SuppleError(
-            f"executor is {shown(executor)}; give one like concurrent.futures', or None"
+            f"executor is {shown(executor)}; give a concurrent.futures.Executor or None"
         )

@@ -48,10 +48,10 @@ _MODES_PER_VECTOR = 0.5
 _TOLERANCE = 1e-5
 #: Assumed displacement of the softest mode, as a part of the body's size.
 REACH = 0.05
-#: Part of a mode's response to its own load below which other responses are rounding: a body that
-#: nothing holds follows the load.
+#: Fraction of a mode's response to its own load below which other responses are rounding errors: an
+#: unconstrained body follows the load.
 RIGID = 1e-9
-#: Part of a column below which it depends on the others up to rounding.
+#: A column whose independent part is below this fraction depends on the others up to rounding.
 _DEPENDENT = 1e-8
 
 
@@ -124,12 +124,12 @@ def pose_basis(
         weight derivatives have. None is the paper's recipe without responses, in which the weight
         depends on the units.
     beside
-        (3n, b) mass-orthonormal vectors of other regions, to which the basis is made independent.
+        (3n, b) mass-orthonormal vectors of other regions, of which the basis is made independent.
 
     Raises
     ------
     SuppleError
-        If the region has fewer vectors, or nothing fixes a part of it.
+        If the region has fewer than `count` vectors, or nothing fixes a part of it.
     """
     masses = checked_masses(mass, body.n_vertices)
     shape = checked_array("rest shape", rest, body.rest.shape)
@@ -168,14 +168,14 @@ def _check_fit(body: ElasticBody, stiffness: sp.csr_array, region: Region) -> No
     if region.vertices[-1] >= body.n_vertices:
         raise SuppleError(
             f'region "{region.name}" has vertex {region.vertices[-1]}, '
-            f"and the body {body.n_vertices}"
+            f"but the body has only {body.n_vertices} vertices"
         )
     if not sp.issparse(stiffness) or stiffness.format != "csr":
         raise SuppleError(
             "the stiffness must be a sparse matrix in CSR format, as body.stiffness returns it"
         )
     if stiffness.shape != (3 * body.n_vertices,) * 2:
-        raise SuppleError(f"stiffness of shape {stiffness.shape} for {body.n_vertices} vertices")
+        raise SuppleError(f"stiffness {stiffness.shape}; use (3n, 3n), n = {body.n_vertices}")
 
 
 def _modes(
@@ -206,7 +206,7 @@ def _candidates(
     if reach is None:
         return scaled_candidates(modes.eigenvalues, modes.vectors, derivatives)
     if not checked_number("reach", reach) > 0:
-        raise SuppleError(f"a basis cannot reach {reach} of the body's size; give more than 0")
+        raise SuppleError(f"reach is {reach}; it must be positive")
     far = reach * size
     (soft,) = largest_displacements(modes.vectors[:, :1])
     shapes = scaled_candidates(modes.eigenvalues, modes.vectors, derivatives, far / soft)
@@ -247,12 +247,12 @@ def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> Non
     if count > most:
         raise SuppleError(
             f"{where}: {count} basis vectors requested, but {linear} modes with their "
-            f"derivatives are {most}; start from more modes"
+            f"derivatives give only {most}; start from more modes"
         )
     if max(count, linear) > unknowns:
         raise SuppleError(
             f"{where}: {max(count, linear)} vectors requested, but it has {unknowns} unknowns; "
-            "use fewer, a finer mesh, or a larger region"
+            "use fewer vectors, a finer mesh, or a larger region"
         )
 
 
@@ -395,14 +395,14 @@ def rotated_shapes(
     frame, triangle = np.linalg.qr(np.sqrt(inertia) * vectors)
     lengths = np.abs(np.diagonal(triangle))
     if not lengths.min() > _DEPENDENT * lengths.max():
-        raise SuppleError("contacts leave the basis fewer directions; use fewer modes")
+        raise SuppleError("contacts leave fewer independent directions than modes; use fewer modes")
     frame *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
     basis = np.divide(frame, np.sqrt(inertia), out=np.zeros_like(frame), where=inertia > 0)
     return basis.reshape(len(region.vertices), 3, -1)
 
 
 def _nearest_allowed(vectors: Floats, inertia: Floats, allowed: NullSpace) -> Floats:
-    """Return Z (ZᵀMZ)⁻¹ ZᵀM u, the nearest allowed displacements by mass."""
+    """Return Z (ZᵀMZ)⁻¹ ZᵀM u, the allowed displacements nearest in the mass norm."""
     space = allowed.matrix
     heavy = np.maximum(inertia[:, 0], 1e-12 * inertia.max())  # unreferenced vertices have no mass
     weighed = sp.csr_array(space.T @ sp.diags_array(heavy))

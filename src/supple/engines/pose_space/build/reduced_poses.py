@@ -69,13 +69,14 @@ class ReducedPoses:
         recipe: dict[str, Any] | None = None,
         shaken: int = 0,
     ) -> ReducedPoses:
-        """Reduce a body at poses (m, s), the neutral one first, or at those of weights.
+        """Reduce a body at poses (m, s), the neutral one first, or at those of `PoseWeights`.
 
-        `material` is one, or one for each pose; `rest` is Φ, such as a rig; `modes` the number of
-        columns in all, or of each region. By default there is one region, the whole body without
-        the `fixed` vertices, and contact is ignored. `recipe` has options of `pose_basis`, for one
-        region without contacts; by default those of a build. At the first `shaken` poses the body
-        is shaken for a common basis, and `rest` must be a rig; 0 gives bases of modes.
+        `material` is one material, or one for each pose; `rest` is Φ, such as a rig; `modes` is the
+        total number of columns, or that of each region. By default there is one region, the whole
+        body without the `fixed` vertices, and contact is ignored. `recipe` has options of
+        `pose_basis`, for one region without contacts; by default those of a build. At the first
+        `shaken` poses the body is shaken for a common basis, and `rest` must be a rig; 0 gives
+        bases of modes.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
         still = np.asarray(fixed, np.int64)
@@ -84,7 +85,7 @@ class ReducedPoses:
         count = weights.n_poses
         materials = [material] * count if isinstance(material, Material) else list(material)
         if len(materials) != count:
-            raise SuppleError(f"{len(materials)} materials for {count} poses")
+            raise SuppleError(f"{len(materials)} materials for {count} poses; give one per pose")
         tasks = [
             PoseTask(name, mesh, each, rest(pose), where, counts, contacts, tuple(obstacles))
             for name, pose, each in zip(weights.names, weights.poses, materials, strict=True)
@@ -151,14 +152,14 @@ def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) ->
     shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
     held = [shaking for shaking in shakings if shaking is not None]
     if len(held) < len(shakings):
-        raise SuppleError("nothing holds the body at one of the poses to shake it at; use modes")
+        raise SuppleError("at one of the poses nothing holds the body to shake; use shaken=0")
     rests = [task.rest for task in tasks]
     return shaken_shapes(tasks[0].mesh, rests, held, region, mass, count)
 
 
 def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
     if len(task.regions) != 1 or task.contacts is not None:
-        raise SuppleError("a recipe is for one region without contacts")
+        raise SuppleError("a recipe needs one region and contacts=None")
     body, (region,) = ElasticBody(task.mesh, task.material), task.regions
     stiffness = body.stiffness(task.rest, task.rest, out=body.pattern.zeros())
     basis = pose_basis(

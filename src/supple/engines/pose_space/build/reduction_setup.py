@@ -95,7 +95,7 @@ def _checked_regions(
     for region in regions:
         if region.vertices[-1] >= n_vertices:
             raise SuppleError(
-                f'region "{region.name}" has vertex {region.vertices[-1]}, and there are '
+                f'region "{region.name}" has vertex {region.vertices[-1]}, but there are '
                 f"{n_vertices} tet vertices; give the tets it was made for"
             )
         still = np.intersect1d(region.vertices, flesh.fixed)
@@ -125,16 +125,16 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
 def modes_per_region(
     modes: int | Sequence[int], regions: Sequence[Region], sways: Callable[[], Floats] | None = None
 ) -> tuple[int, ...]:
-    """Return the number of columns of each region: as listed, or shares of a total.
+    """Return the number of columns of each region: as listed, or distributed from a total.
 
-    Columns are assigned one by one to the region with the largest sway per column, by `sways` (k,);
-    without these equally, larger regions first. No region has more than half as many columns as
-    unknowns.
+    Columns are assigned one by one to the region with the largest static displacement per column,
+    `sways()` (k,); without `sways`, equally, larger regions first. No region has more than half as
+    many columns as unknowns.
     """
     listed = np.ndim(modes) > 0
     counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
     if listed and len(counts) != len(regions):
-        raise SuppleError(f"{len(counts)} numbers of modes for {len(regions)} regions")
+        raise SuppleError(f"{len(counts)} counts of modes; use one, or {len(regions)}")
     if not listed:
         total, share = int(counts[0]), len(regions)
         if total < share:

@@ -59,7 +59,7 @@ class Midpoint:
     task: PoseTask
     """Pose (s,), and task of its reduction."""
     halved_from: float
-    """Worst ratio of the edge whose half this one is; infinite for an original edge."""
+    """Worst ratio of the edge of which this one is a half; infinite for an original edge."""
     model: PoseModel | None = None
     assessment: Assessment | None = None
     """Reduced model, and comparison of the blended basis with its basis."""
@@ -88,7 +88,7 @@ class SampledPoses:
     models, aligned
         Reduced models of the poses, and their aligned bases, after `reduce`.
     midpoints
-        Poses halfway between, after `assess`.
+        Poses halfway between pairs of poses, after `assess`.
     shapes
         (n, 3, r) shapes of the shaken body, one basis for all poses; None for bases of modes.
     """
@@ -126,7 +126,7 @@ class SampledPoses:
 
     @property
     def n_shaken(self) -> int:
-        """Number of poses, the first ones, of the shaken basis; 0 for bases of modes."""
+        """Number of poses, from the first, at which the body was shaken; 0 for bases of modes."""
         return 0 if self.shapes is None else len(self._shaken)
 
     def reduce(self) -> None:
@@ -226,7 +226,7 @@ class SampledPoses:
         if assessed:
             warn(
                 f"between {counted(self.n_poses, 'pose')} frequencies still change by up to "
-                f"{assessed[0].worst:.2f}; raise most_poses for more"
+                f"a factor of {assessed[0].worst:.2f}; raise most_poses to add poses"
             )
         for midpoint in self.midpoints:
             first, second = midpoint.edge
@@ -235,8 +235,8 @@ class SampledPoses:
                 warn(f"{where} the basis could not be assessed: {midpoint.trouble}")
             elif inserted and midpoint.worst > ENOUGH and not midpoint.needs_pose:
                 warn(
-                    f"{where} frequencies change by {midpoint.worst:.2f}, and halving did not "
-                    "help, as where contact begins; give poses on both sides of that"
+                    f"{where} frequencies change by a factor of {midpoint.worst:.2f}, and halving "
+                    "did not help, as where contact begins; give poses before and after contact"
                 )
 
     def _made_midpoints(self, computed: dict[bytes, Midpoint]) -> list[Midpoint]:

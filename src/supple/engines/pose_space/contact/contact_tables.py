@@ -45,7 +45,7 @@ class ContactTables(NamedTuple):
     sizes: Ints
     """(regions,) number of vertices of each region."""
     steps: Singles
-    """(m, r) length of a step of each column."""
+    """(m, r) quantisation step of each column."""
     carriers: Shorts
     shares: Singles
     """(n̄, 4) as in `SurfaceTables`."""
@@ -86,7 +86,7 @@ class ContactScratch(NamedTuple):
     rows: Singles
     """(b · 3 · r,) blended basis rows of touched carriers, in their frames."""
     factors: Singles
-    """(m, r) weights of the poses times lengths of steps."""
+    """(m, r) weights of the poses times quantisation steps."""
     moved: Singles
     """(b, 3) displacements of touched carriers since the detection of contacts."""
     going: Singles

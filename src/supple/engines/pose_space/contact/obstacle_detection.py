@@ -28,11 +28,12 @@ class RootFrameObstacles:
     obstacles
         The obstacles.
     kinds
-        A number for each; obstacles with the same numbers count as the same ones, moved.
+        A number for each obstacle; new obstacles with the same numbers count as the old ones,
+        moved.
     rows
         (o, 8) `plain_numbers` in the root's frame.
     solids
-        `ShapeTables` of the others in the root's frame.
+        `ShapeTables` of the other obstacles in the root's frame.
     motions
         (o, 9) velocity, spin and centre of moving obstacles in the root's frame.
     """
@@ -162,7 +163,7 @@ def predict(
 def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: ContactScratch) -> bool:
     """Mark skin that may be inside an obstacle after a displacement of at most `bound`.
 
-    Returns whether any is.
+    Return whether any is marked.
     """
     rest, near = scratch.rest, scratch.near
     near[:] = False
@@ -216,9 +217,9 @@ def list_contacts(
 ) -> int:
     """List the skin vertices inside obstacles, group by group; return their number.
 
-    `u` (b + 1, 3) are displacements of the carriers, at most `reach` of them in this step; `shapes`
-    (o, 8) and `solids` are those of `RootFrameObstacles`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3)
-    in the world are those of obstacles of other types.
+    `u` (b + 1, 3) are displacements of the carriers, of which at most `reach` occurs in this step;
+    `shapes` (o, 8) and `solids` are those of `RootFrameObstacles`; `gaps` (o′, n̄) and `normals`
+    (o′, n̄, 3) in the world are those of obstacles of other types.
     """
     count, going = 0, scratch.going
     # Local names, because field access in a loop costs time.

@@ -3,7 +3,7 @@
 The depth of a skin vertex x = Φ̄ + Σ share R Ũ z in an obstacle of normal n has one row of
 derivatives, c = Σ share (Rᵀn)ᵀ Ũ. Its force is s (depth − target) along n. So contacts add
 Σ s (depth − target) c to the reduced force and Σ s c cᵀ to the stiffness, the derivatives of their
-energy ½ Σ s (depth − target)². Friction adds two tangential rows a contact: a damper by
+energy ½ Σ s (depth − target)². Friction adds two tangential rows per contact: a damper by
 `supple.dynamics.friction` with the normal force of the last step.
 """
 
@@ -35,7 +35,7 @@ class PenaltySettings(NamedTuple):
     stiffness: float
     """In Pa/m."""
     remaining: float
-    """Part of the last depth that is the target of a step."""
+    """Target depth of a step, as a fraction of the last depth."""
     outwards: float
     """Largest decrease of the target depth in a step, in m."""
     inwards: float
@@ -100,7 +100,7 @@ def add_contacts(
 
 @compiled
 def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untyped-def]
-    """Write target depths of contacts at the end of the step; return how many are deeper."""
+    """Write target depths of contacts at the end of the step; return the number of deeper ones."""
     _, remaining, slowest, fastest = settings
     pressing = 0
     for k in range(count):

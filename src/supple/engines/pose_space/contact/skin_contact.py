@@ -70,7 +70,7 @@ class SkinContact:
         self.set_obstacles(obstacles)
 
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Replace the obstacles; as many of the same kinds count as the same ones, moved."""
+        """Replace the obstacles; with the same number and kinds they count as the old, moved."""
         kinds = self._in_root.kinds
         self._in_root.set(obstacles)
         if self._in_root.kinds != kinds:
@@ -216,7 +216,7 @@ def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
     try:
         gaps, normals = obstacle.distances(points.astype(np.float64))
     except Exception as error:
-        raise SuppleError(f"{what}: its distances failed: {error}") from error
+        raise SuppleError(f"{what}: its method distances failed: {error}") from error
     gaps, normals = numbers(f"distances of {what}", gaps), numbers(f"normals of {what}", normals)
     if gaps.shape != points.shape[:1] or normals.shape != points.shape:
         raise SuppleError(

@@ -222,12 +222,12 @@ class CondensedSolver:
 
     @property
     def _here(self) -> Floats:
-        """(K,) coordinates of the last evaluation; a view, which an attribute of a copy is not."""
+        """Coordinates (K,) of the last evaluation; in a copy, an attribute would not be a view."""
         return self._arrays.c[: self.size]
 
     @property
     def hessian(self) -> Floats:
-        """(K, K) Gauss–Newton Hessian there."""
+        """(K, K) Gauss–Newton Hessian at its last evaluation."""
         return self._arrays.hessian[: self.size, : self.size]
 
     def advance(self, stage: StageProblem, c: Floats) -> SolverReport:

@@ -115,7 +115,7 @@ class BoundedSystem:
     ) -> bool:
         """Set `change` so that c + d (K,) is within bounds; return False if H is not definite.
 
-        H (K, K) may be larger, and must be the same since `renew`.
+        The array of H may be larger than (K, K); H must not change until `renew`.
         """
         scratch = self._factor, self._order, self._held, self._trial
         return bool(_bounded_change(gradient, hessian, c, lower, upper, *scratch, self.change))

@@ -116,7 +116,7 @@ class BodyPoints:
         _place_some(self.posed(chain, phi), points, self.x)
 
     def displacements(self, phi: Floats) -> Floats:
-        """(n, 3) Σ Ψ φ, before the bones move it."""
+        """Return Σ Ψ φ (n, 3), before the bones move it."""
         tables = self.tables
         rows = np.repeat(np.arange(len(self.x)), np.diff(tables.flesh_starts))
         total = np.zeros_like(self.x)

@@ -65,7 +65,7 @@ class BoneChain:
         self._place_joints()
 
     def errors(self, other: BoneChain) -> Floats:
-        """(K, 3) rotation vectors of the joints, in world axes, from another chain to this one.
+        """Return rotation vectors (K, 3) of joints, in world axes, from another chain to this one.
 
         log(R_j R̂_jᵀ) of the rotations relative to the parent, transformed to world axes.
         """
@@ -74,7 +74,7 @@ class BoneChain:
         return vectors
 
     def difference(self, other: BoneChain) -> Floats:
-        """(3 + 3K,) the change, to first order, from this chain to another."""
+        """Return the change (3 + 3K,), to first order, from this chain to another."""
         change = np.empty(self.size)
         change[:3] = other.positions[0] - self.positions[0]
         change[3:] = other.errors(self).ravel()
@@ -153,7 +153,7 @@ def straighten(R: Floats, scratch: Floats) -> None:
     """Orthonormalise R up to rounding: R ← R (3 − RᵀR) / 2.
 
     A bone's rotation is a product over all bones above it; without this, rounding errors grew
-    tenfold with every change of a chain of twelve.
+    tenfold with every change of a chain of twelve bones.
     """
     for i in range(3):
         for k in range(3):

@@ -53,15 +53,15 @@ def joint_limits(
         return _motion_range(bones, motions.values())
     if not isinstance(limits, Mapping):
         raise SuppleError(
-            f'joint_limits is {shown(limits)}; use "{MOTIONS}", None, or the lowest and highest by'
-            " name of bone"
+            f'joint_limits is {shown(limits)}; use "{MOTIONS}", None, or the lowest and highest'
+            " angles by bone name"
         )
     boxes = JointLimits(-wide, wide, False)
     for name, box in limits.items():
         bone = bones.names.index(checked_choice("bone for joint_limits", name, bones.names))
         low, high = owned_array(f"limits of {name}", box, (2, 3))
         if (low > high).any():
-            raise SuppleError(f"limits of {name}: the lowest are above the highest")
+            raise SuppleError(f"limits of {name}: a lowest angle is above the highest")
         boxes.lowest[bone], boxes.highest[bone] = low, high
     return boxes
 
@@ -80,7 +80,7 @@ def _motion_range(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
 
 
 def _vectors(bones: RigBones, pose: Floats) -> Floats:
-    """(K, 3) rotation vectors of the joints relative to their parents."""
+    """Return rotation vectors (K, 3) of the joints relative to their parents."""
     rotations = bones.rotations(np.asarray(pose, np.float64))[0]
     relative, above = rotations.copy(), bones.parents[1:]
     relative[1:] = np.swapaxes(rotations[above], 1, 2) @ rotations[1:]
@@ -89,7 +89,7 @@ def _vectors(bones: RigBones, pose: Floats) -> Floats:
 
 
 def _nearest(vectors: Floats, to: Floats) -> Floats:
-    """Return r or r − 2π r/|r|, which are one rotation, whichever is nearer to another vector."""
+    """Return r or r − 2π r/|r|, the same rotation, whichever is nearer to another vector."""
     angles = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1.0 - 2.0 * np.pi / np.maximum(angles, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1) < np.linalg.norm(vectors - to, axis=1)

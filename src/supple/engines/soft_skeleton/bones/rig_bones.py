@@ -49,7 +49,7 @@ class RigBones:
         self.names: Sequence[str] = tuple(skeleton.names[joint] for joint in self.joint_indices)
         self.parents: Ints = place[skeleton.parents[self.joint_indices]]
         if (self.parents < 0).sum() != 1:
-            raise SuppleError("its skeleton has several roots that move skin; join them to one")
+            raise SuppleError("the skeleton has several roots that move skin; give them one parent")
         bind: Floats = np.linalg.inv(core.rig.inverse_bind[self.joint_indices]).astype(np.float64)
         self.joints: Floats = bind[:, :3, 3].copy()
         self._bound = _rotations(bind[:, :3, :3])
@@ -152,7 +152,7 @@ class RigBones:
 def skin_correction(
     rig: Rig, bones: RigBones, tables: PointTables
 ) -> SkinCorrection | ShapedSkin | None:
-    """Return the correction of a rig beside linear skinning; None for none."""
+    """Return the rig's displacements in addition to linear skinning; None if there are none."""
     if bones.is_plain_skin:
         return None
     shaped = bones.shaped()
@@ -222,7 +222,7 @@ def _write_offsets(
     translations: Floats,
     out: Floats,
 ) -> None:
-    """Write the inverse-skinned skin less its rest."""
+    """Write the inverse-skinned skin minus its rest positions."""
     blend, adjoint, away = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
     for i in range(len(skin)):
         blend[:] = 0.0

@@ -147,7 +147,9 @@ def _write_separation(
 
 @compiled_fused
 def _along(system: ContactSystem, c: int, which: int, change: Floats) -> float:
-    """Return the displacement of a contact along its normal (0) or a tangent (1, 2) by a change."""
+    """Return the displacement of contact `c` along its normal (`which` 0) or a tangent (1, 2) that
+    a `change` of the coordinates causes.
+    """
     row, index, total = system.rows[3 * c + which], system.indices[c], 0.0
     for k in range(system.counts[c]):
         total += row[k] * change[index[k]]

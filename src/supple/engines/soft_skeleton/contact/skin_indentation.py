@@ -1,4 +1,4 @@
-"""Skin indentation: displacement by contact beside bones and handles, and contact depths."""
+"""Skin indentation: displacement by contact, added to bones and handles, and contact depths."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def write_indentation(
     away: Floats,
     out: Floats,
 ) -> None:
-    """Write the displacement of the skin by contacts beside bones and handles, (n̄, 3).
+    """Write the displacement (n̄, 3) of the skin by contacts, in addition to that of bones and
+    handles.
 
     `forces` are the normal forces of the contacts; `load` (p,) and `away` (p, 3) are work arrays.
     """
