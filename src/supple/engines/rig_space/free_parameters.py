@@ -159,7 +159,7 @@ def _unkeyed(character: Character, moving: Bools) -> Ints:
 
 
 def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
-    """Return a mask (s,) of angles of loose joints: neither they nor their descendants are keyed."""
+    """Return a mask (s,) of angles of loose joints, which like their descendants are not keyed."""
     skeleton, loose = core.rig.skeleton, np.zeros(len(keyed), bool)
     entries = core.rig.joint_pose.entries()
     joint_keyed = keyed[core.entries]

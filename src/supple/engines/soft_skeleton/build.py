@@ -82,13 +82,14 @@ def build(
     denser
         Relative density of handles by bone name, as in ``{"*hand*": 3}``, or painted (n̄,).
     tets
-        Number of tets, or tets that fill the surface.
+        Number of tets, or a `TetMesh` that fills the surface.
     anatomy
         Bone and flesh: ``"auto"``, or an `Anatomy`.
     skeleton
         Meshes of bones, instead of bone as deep as in the anatomy; see `read_bone_meshes`.
     material, young
-        Of the flesh, by default that of the anatomy; and E in Pa at each skin vertex.
+        Material of the flesh, by default that of the anatomy; and Young's modulus in Pa at each
+        skin vertex.
     cubature, points
         Number of tets for the energy, and of points for the mass.
     cubature_method
@@ -194,7 +195,7 @@ def _nearness(
     bones: RigBones,
     layer: FleshLayer,
 ) -> Floats | None:
-    """(n,) relative density of handles by tet vertex; None for even."""
+    """Return the relative density (n,) of handles by tet vertex; None for a uniform one."""
     if denser is None:
         return None
     skin = character.surface.vertices
@@ -277,7 +278,7 @@ def _fullness(surface: SurfaceMesh, layer: FleshLayer) -> float:
 
 
 def _unposing(bones: RigBones, weights: sp.csr_array, rest: Floats) -> Floats:
-    """(n, 3, 3) matrices that take directions at rest to the bind pose."""
+    """Return matrices (n, 3, 3) that take directions at rest to the bind pose."""
     rotations = bones.rotations(rest)[0]
     blend = (weights @ rotations.reshape(-1, 9)).reshape(-1, 3, 3)
     return np.linalg.inv(blend)
@@ -297,7 +298,7 @@ def _rotated(shapes: list[sp.csr_array], rotations: Floats) -> list[sp.csr_array
 
 
 def _inertias(bones: RigBones, bound: Floats, masses: Floats, weights: sp.csr_array) -> Floats:
-    """(K,) mean moment of inertia of everything below each joint, about it."""
+    """Return the mean moment of inertia (K,) of everything below each joint, about it."""
     count, parents = len(bones.parents), bones.parents
     inertias, table = np.zeros(count), weights.toarray() * masses[:, None]
     for joint in range(count):

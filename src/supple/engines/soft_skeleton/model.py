@@ -57,7 +57,7 @@ class _Flesh(Field):
         gradients = reader.array("flesh.gradients", DOUBLE, (3, None))
         handles, count = gradients.shape[1] > 0, len(columns)
         if (strains.shape[1], gradients.shape[1]) != ((0, count) if handles else (count, 0)):
-            raise FormatError("has strains of other coordinates than its flesh")
+            raise FormatError("has strains that do not fit the coordinates of its flesh")
         # Of a handle's three coordinates the first is stored.
         reader.check_below("flesh.columns", columns, reader.sizes["m"] - (2 if handles else 0))
         starts = reader.row_starts("flesh.starts", len(volumes), columns, "flesh.columns")
@@ -71,7 +71,7 @@ class _Points(Field):
     count: str
 
     def write(self, owner: Any, writer: FieldWriter) -> None:
-        """Write the tables, without what follows from the bones' parents."""
+        """Write the tables, without entries that follow from the bones' parents."""
         tables: PointTables = getattr(owner, self.name)
         names = ("bone_starts", "bones", "flesh_starts", "columns")
         arrays = {name: narrowed(getattr(tables, name)) for name in names}
@@ -183,7 +183,7 @@ class SoftSkeletonModel(StoredModel):
     handles
         (h,) vertices of the skin near the handles.
     error
-        Relative error of the cubature's forces on samples that were not fitted.
+        Relative error of the cubature's forces on samples not used for the fit.
     sizes
         Numbers of ``tets`` and ``tet_vertices`` of the build.
     """
@@ -241,7 +241,7 @@ class SoftSkeletonModel(StoredModel):
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
         """Make the model of the fields of a file; refuse fields that contradict each other."""
         if not len(fields["stiffness"]):
-            raise FormatError("has a stiffness of no coordinates")
+            raise FormatError("has an empty stiffness matrix")
         counts = fields["sizes"]
         if set(counts) != set(SIZES) or not all(type(count) is int for count in counts.values()):
             raise FormatError(f"its sizes are not the integers {', '.join(SIZES)}")

@@ -67,11 +67,11 @@ class SoftSkeletonSimulator(ContactSimulator):
     substep
         Longest internal time step, in s.
     integrator
-        Name in `supple.dynamics.INTEGRATORS` with a compiled code.
+        Name in `supple.dynamics.INTEGRATORS`, of one with compiled code.
     iterations
         Newton iterations per sub-step, up to `most_iterations` if contacts change.
     tracking
-        Frequency in Hz of critically damped springs from each joint to the pose; 0 for limp.
+        Frequency in Hz of critically damped springs from each joint to the pose; 0 for a limp body.
     root
         ``"driven"``: the first bone follows pose and root exactly; ``"tracked"``: by springs;
         ``"free"``.
@@ -168,7 +168,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self._tracking = checked_number("tracking", frequency)
         if not 0 <= self._tracking <= 1000:
             raise SuppleError(
-                f"tracking is {self._tracking:g} Hz; use 0 for a limp body, or 1 to 50"
+                f"tracking is {self._tracking:g} Hz; use 0 for a limp body, or up to 1000"
             )
         self._system.set_tracking(self._tracking)
 
@@ -237,7 +237,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         return self._system.momentum()
 
     def _deviation(self) -> Floats:
-        """(1 + K, 3) deviation of the bones from their pose, in axes of their parents."""
+        """Return the deviation (1 + K, 3) of the bones from their pose, in axes of their parents."""
         self._place(self._target, self.pose, self.root)
         deviation = self._target.difference(self.chain).reshape(-1, 3)
         return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), deviation)
@@ -401,7 +401,9 @@ class SoftSkeletonSimulator(ContactSimulator):
     @property
     def things(self) -> tuple[str, ...]:
         """Old name of `colliders`."""
-        warnings.warn("simulator.things is now .colliders", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "simulator.things is deprecated; use colliders", DeprecationWarning, stacklevel=2
+        )
         return self.colliders
 
     @property
@@ -414,10 +416,10 @@ class SoftSkeletonSimulator(ContactSimulator):
         return self._contact.contacts()
 
     def pressure(self) -> Floats:
-        """(n̄,) pressure on the skin in the last step, Pa."""
+        """Return the pressure on the skin in the last step, (n̄,) in Pa."""
         return self._contact.pressure()
 
     def unposed(self) -> Floats:
-        """(n̄, 3) displacement of the flesh before the bones move it, in m."""
+        """Return displacements (n̄, 3) of the flesh before the bones move it, in m."""
         indentation = self._skin.unposed(self.chain, self._contact.indentation)
         return self._skin.displacements(self.phi) + indentation

@@ -38,7 +38,7 @@ class SoftSkeletonOptions(OptionRecord):
 
 
 def between_roots(root: Floats, other: Floats) -> Floats:
-    """Return the root halfway between two that are near each other."""
+    """Return the root halfway between two roots that are near each other."""
     middle = 0.5 * (root + other)
     u, _, v = np.linalg.svd(middle[:3, :3])
     middle[:3, :3] = u @ v
@@ -62,7 +62,7 @@ def checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
         if not isinstance(each, RigidObject):
             raise SuppleError(f"object {number} is {shown(each)}; give a RigidObject")
         if any(each is other for other in listed[:number]):
-            raise SuppleError(f"object {number} is listed twice; give a copy for another one")
+            raise SuppleError(f"object {number} is listed twice; use a copy for a second object")
     return listed
 
 

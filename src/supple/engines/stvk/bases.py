@@ -86,7 +86,7 @@ def free_vertices(body: VibratingBody, fixed: ArrayLike) -> Ints:
 def check_pieces(body: VibratingBody, fixed: ArrayLike) -> None:
     """Raise an error for a body of several pieces of which only some are fixed.
 
-    If one piece is fixed entirely, the rest would count as a free body.
+    If one piece is fixed entirely, the others would count as a free body.
     """
     mesh = getattr(body, "mesh", None)
     held = np.zeros(len(body.rest), bool)
@@ -101,7 +101,7 @@ def check_pieces(body: VibratingBody, fixed: ArrayLike) -> None:
 
 
 def mode_basis(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Floats:
-    """Return the `count` lowest linear modes, (n, 3, count), without rigid ones of a free body.
+    """Return the `count` lowest linear modes, (n, 3, count), without rigid modes of a free body.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: Arra
 
 
 def linear_mode_count(count: int) -> int:
-    """Return the number of linear modes to start from: two thirds, at most 20 unless too few."""
+    """Return the number of linear modes to start from: 2/3 of `count`, at most 20 if that suffices."""
     k = min(_MOST_LINEAR, max(1, round(2 * count / 3)))
     while k + k * (k + 1) // 2 < count:
         k += 1

@@ -49,7 +49,7 @@ class StvkStep(NamedTuple):
     limits: tuple[str, ...]
     """``"stiffness"`` if the system was not positive definite and was shifted."""
     readings: Mapping[str, Any] = MappingProxyType({})
-    """Figures of the step; none."""
+    """Results of the step by name; empty."""
 
 
 class BodySimulator(ABC, Generic[Body]):
@@ -216,7 +216,7 @@ def check_trace(steps: int, columns: int) -> None:
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """Return float32 or float64."""
+    """Return the type; raise an error unless it is float32 or float64."""
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -261,7 +261,7 @@ def acceleration_by(model: StvkModel | CubicModel, force: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         acceleration: NDArray[Any] = np.linalg.solve(model.mass, force)
     if not np.isfinite(acceleration).all():
-        raise SolverError("forces there are not finite; start nearer to rest")
+        raise SolverError("forces at the start are not finite; start nearer to rest")
     return acceleration
 
 

@@ -98,14 +98,14 @@ def _check_independent(shapes: Floats, masses: Floats) -> None:
         sizes = np.sqrt(np.diag(gram))
         if not (sizes > 0).all():
             raise SuppleError(
-                f"column {int(sizes.argmin())} of the basis moves nothing that has mass"
+                f"column {int(sizes.argmin())} of the basis moves no mass; leave it out"
             )
         parts = np.linalg.eigvalsh(gram / np.outer(sizes, sizes))
     rank = int((parts > _DEPENDENT * parts[-1]).sum())
     if rank < r:
         raise SuppleError(
             f"the basis has {r} columns but only {rank} independent ones; orthonormalise it "
-            "(supple.reduction.mass_pca) and keep those"
+            "(supple.reduction.mass_pca) and keep the independent ones"
         )
 
 

@@ -12,10 +12,10 @@ monomials 1, q_c, q_c q_d (c ≤ d, in the same order as rows). By Euler's theor
 (K₀ + ½ K₁[q] + ⅓ K₂[q, q]) q and the energy ½ qᵀ(K₀ + ⅓ K₁[q] + ⅙ K₂[q, q]) q.
 
 Cubes need half as many rows as their integration points would. A trilinear displacement has seven
-vectors besides its translation: derivatives p, q, r along the cube's edges at its middle, s, t, w
-that they change by along the other edges, and z by along both (s belongs to p and q, t to p and r,
-w to q and r). At Gauss points ±1, ±1, ±1 they are ∂x = p ± s ± t ± z, and so on, and strains are
-sums of products of these seven. Walsh's transform over the eight points, which keeps sums of
+vectors besides its translation: derivatives p, q, r along the cube's edges at its middle, their
+changes s, t, w along the other edges, and their change z along both (s belongs to p and q, t to p
+and r, w to q and r). At Gauss points ±1, ±1, ±1 they are ∂x = p ± s ± t ± z, and so on, and strains
+are sums of products of these seven. Walsh's transform over the eight points, which keeps sums of
 squares, shows that the 56 rows (with those of the trace) are 24 different ones: shear xy, for
 example, varies along x as normal strain x does along y. Equal rows are used once, with their total
 weight; pairs whose sum λ needs are used as sum and difference.
@@ -70,8 +70,7 @@ _MODAL = (
     )
     / 4
 )
-#: For p, q and r: themselves, and the two by which they change along other edges; indices of the
-#: seven.
+#: Indices among the seven, for each of p, q and r: itself, and its two changes along other edges.
 _CHANGES = np.array([[0, 3, 4], [1, 3, 5], [2, 4, 5]])
 #: For shears xy, xz, yz: two derivatives with their changes along the third edge, and their common
 #: change.
@@ -112,7 +111,9 @@ def stvk_parts(
     pairs, n_groups = pair_count(r), int(group.max()) + 1
     shape = (n_groups, 2, pairs, 1 + r + pairs)
     if 8 * np.prod(shape, dtype=np.float64) > 4 * 2**30:
-        raise SuppleError(f"{n_groups} groups of {r} modes need over 4 GB; use fewer of either")
+        raise SuppleError(
+            f"{n_groups} groups of {r} modes need over 4 GB; use fewer groups or modes"
+        )
     parts = np.empty(shape)
     done = 0
     for number in range(n_groups):
@@ -248,7 +249,7 @@ def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
 
 
 def truncated_tangent(tangent: Floats, r: int, fewer: int) -> Floats:
-    """Return coefficients (…, rows, columns) of the first of r modes."""
+    """Return coefficients (…, rows, columns) of the first `fewer` of r modes."""
     entries = _pair_table(r)[np.triu_indices(fewer)]
     columns = np.concatenate([np.arange(1 + fewer), 1 + r + entries])
     return np.ascontiguousarray(tangent[..., entries[:, None], columns])

@@ -15,7 +15,7 @@ from supple.mesh.shape_tables import SOLID, ShapeTables, signed_distance
 
 #: Largest number of vertices in a patch, and in a patch for self-contact.
 PATCH, SELF_CONTACT_PATCH = 32, 12
-#: Number of vertices ordered by farthest-point sampling; the rest follow by index.
+#: Number of vertices ordered by farthest-point sampling; the others follow by index.
 SPREAD = 4096
 #: Lipschitz bound of the distances in a grid.
 STEEPEST = 1.8
@@ -33,7 +33,7 @@ class SkinPatches(NamedTuple):
     starts: Ints  # (p + 1,) first entry of each patch in `corners`
     corners: Ints  # vertices of a patch: its members, then those of its triangles in other patches
     owned: Ints  # (p,) number of vertices that belong to each patch
-    all: int  # number of patches of the whole skin; the rest are for self-contact
+    all: int  # number of patches of the whole skin; others are for self-contact
     triangle_starts: Ints  # first entry of each patch of the whole skin in `triangles`
     triangles: Ints  # triangles by patch of the whole skin, each in one patch
     ranks: Ints  # (n̄,) rank of each vertex in the order of the search
@@ -144,7 +144,7 @@ def patch_gap(shapes: ShapeTables, collider: int, ball: Floats) -> float:
 
 
 def dominant_bones(weights: sp.csr_array) -> Ints:
-    """(n,) index of the bone with the largest weight on each point."""
+    """Return the index (n,) of the bone with the largest weight on each point."""
     return np.asarray(sp.csr_array(weights).argmax(axis=1)).ravel().astype(np.int64)
 
 

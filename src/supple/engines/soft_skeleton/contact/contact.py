@@ -87,7 +87,7 @@ class BodyContact:
         ends = skin.rest[triangles] - skin.rest[np.roll(triangles, 1, axis=1)]
         self._edge = float(np.median(np.linalg.norm(ends, axis=2)))
         p = model.spread.shape[1]
-        #: (n̄, 3) displacement of the skin by contact beside bones and handles, in the world.
+        #: (n̄, 3) displacement of the skin by contact, added to bones and handles, in the world.
         self.indentation = np.zeros((n, 3))
         self._indentation_work, self._fit_work = (np.zeros(p), np.zeros((p, 3))), np.zeros((n, 4))
         no_capsules: list[Capsule] = []
@@ -341,7 +341,7 @@ class BodyContact:
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
-        """Set the forces after a Newton change; return the pulling part of them."""
+        """Set the forces after a Newton change; return the fraction that pulls."""
         if self.nothing or self._contacts.total[0] == 0:
             return 0.0
         least_push = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
@@ -407,7 +407,7 @@ class BodyContact:
         return self.objects[number].name or f"object {number}"
 
     def pressure(self) -> Floats:
-        """(n̄,) pressure on the skin in Pa."""
+        """Return the pressure on the skin, (n̄,) in Pa."""
         load = np.zeros(len(self.model.skin.rest))
         add_normal_forces(self._contacts, self._system, self.count, load)
         return load / np.maximum(self.model.areas, 1e-12)

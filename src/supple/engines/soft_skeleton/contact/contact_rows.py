@@ -27,8 +27,8 @@ def write_contact_rows(
 ) -> None:
     """Write the motion of each contact relative to its collider, and two tangents.
 
-    A row is that of the point less that of the collider at the same place, so that forces are equal
-    and opposite. Its columns are the coordinates that move either, ascending.
+    A row is the motion of the point minus that of the collider at the same place, so that forces
+    are equal and opposite. Its columns are the coordinates that move either, ascending.
     """
     count, n_skin = contacts.total[0], len(body.tables.rest)
     size = out.rows.shape[1]

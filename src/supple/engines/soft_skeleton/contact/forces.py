@@ -70,7 +70,7 @@ def _write_compliance(
     flesh: SkinFlesh,
     system: ContactSystem,
 ) -> None:
-    """Write diag 1/(k a) + S ΔC Sᵀ of the contacts; free objects have a stiffness of theirs.
+    """Write diag 1/(k a) + S ΔC Sᵀ of the contacts; for free objects k a is `hardness`.
 
     S spreads a contact over the skin that it represents. At depth d over a bone at depth t, the
     secant flexibility is 1 − d/t of that at rest, and the tangent flexibility its square: linear

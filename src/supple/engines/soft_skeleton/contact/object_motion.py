@@ -125,7 +125,7 @@ class ObjectMotion:
 
 
 def _points(rigid: RigidObject) -> Floats:
-    """(6, 3) ±√3 σ_i along the principal axes e_i, with m σ_i² the second moment."""
+    """Return points (6, 3) ±√3 σ_i e_i on the principal axes e_i, with second moments m σ_i²."""
     moments = np.trace(rigid.inertia) / 2 * np.eye(3) - rigid.inertia
     values, axes = np.linalg.eigh(moments)
     away = axes * np.sqrt(3 * np.maximum(values, 0.0) / rigid.mass)

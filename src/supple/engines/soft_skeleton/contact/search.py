@@ -14,7 +14,7 @@ from supple.engines.soft_skeleton.contact.tables import MAX_CONTACTS, ContactSet
 from supple.mesh.obstacles import CAPSULE
 from supple.mesh.shape_tables import ShapeTables, signed_distance
 
-#: Largest number of vertex contacts with one collider; further vertices join the nearest one.
+#: Largest number of vertex contacts with one collider; further vertices join the nearest contact.
 MAX_PER_COLLIDER = 64
 #: Largest number of triangle-part contacts with one collider; beyond it, vertices are used.
 MAX_FINE_CONTACTS = 128
@@ -192,7 +192,7 @@ def _find_triangle_parts(
 
 @compiled_fused
 def middle_of_part(k: int, cut: int) -> tuple[float, float]:
-    """Return two barycentric coordinates of the centre of part k of a triangle cut into cut²."""
+    """Return two barycentric coordinates of the centre of part k of a triangle cut into cut² parts."""
     row = int(math.sqrt(k + 0.5))
     column = k - row * row
     # Rows of 1, 3, 5 … parts; every second part is upside down.
@@ -232,7 +232,7 @@ def add_vertex_contact(
     skin: Floats,
     areas: Floats,
 ) -> int:
-    """Add a vertex as a contact or, if the collider has enough since `first`, to the nearest."""
+    """Add a vertex as a contact or, if the contacts since `first` are enough, to the nearest one."""
     if total + 3 >= len(out.loads):
         out.full[0] = True
         return total

@@ -53,7 +53,9 @@ class Contacts(NamedTuple):
     @property
     def things(self) -> Ints:
         """Old name of `colliders`."""
-        warnings.warn("Contacts.things is now .colliders", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "Contacts.things is deprecated; use colliders", DeprecationWarning, stacklevel=2
+        )
         return self.colliders
 
 

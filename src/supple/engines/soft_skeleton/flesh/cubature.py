@@ -38,7 +38,7 @@ LEAST = 0.05
 LLOYD = 12
 #: Numbers of deformations for the fit, for the choice of tets, and held out.
 FITTED, CHOSEN_BY, UNSEEN = 300, 60, 90
-#: Candidates per chosen tet, fraction left by a round of removal, and tets keep per coordinate.
+#: Candidates per chosen tet, fraction left by a round of removal, and tets kept per coordinate.
 CANDIDATES, LEFT, KEPT = 2.5, 0.8, 3
 
 Tell = Callable[[float, str], None]
@@ -47,7 +47,7 @@ Tell = Callable[[float, str], None]
 def flesh_samples(
     layer: FleshLayer, shapes: list[sp.csr_array], stiffness: Floats, count: int, seed: int
 ) -> Floats:
-    """(count, m) coordinates φ that contact and motion may cause.
+    """Return coordinates φ (count, m) that contact and motion may cause.
 
     They are a few displaced handles, mixed modes and normal pushes in turn. Each displaces the skin
     by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z of Ψ (n, m), and
@@ -124,14 +124,14 @@ class FleshInCoordinates(NamedTuple):
         return flesh_tables(self.layer.mesh, self.layer.material, self.shapes, tets, weights)
 
     def forces(self, tables: FleshTables, phi: Floats) -> Floats:
-        """(m,) ∂W/∂φ of some tets."""
+        """Return ∂W/∂φ (m,) of some tets."""
         total = np.zeros(len(phi))
         code = self.layer.material.code
         add_flesh_terms(code, 1.0, tables, phi, 0, total, np.zeros((1, 1)), 1)
         return total
 
     def stiffness_parts(self, tables: FleshTables, young: Floats) -> sp.csr_array:
-        """(c, m) approximate fraction of each tet in the stiffness of each coordinate."""
+        """Return the approximate fraction (c, m) of each tet in the stiffness of each coordinate."""
         columns = tables.strains if tables.strains.size else tables.gradients
         rows = np.repeat(np.arange(len(young)), np.diff(tables.starts))
         values = (columns**2).sum(axis=0) * (young * tables.volumes)[rows]
@@ -185,7 +185,7 @@ def fitted_cubature(
 
 
 def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
-    """(c,) importance of all tets, up to scale."""
+    """Return the importance (c,) of all tets, up to scale."""
     tables, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
     stiff = np.asarray(flesh.stiffness_parts(tables, young).sum(axis=1)).ravel()
     forces, pull = np.zeros((len(stiff), samples.shape[1])), np.zeros(len(stiff))
@@ -356,7 +356,7 @@ def oblivious_cubature(
             counted = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
             likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
-            raise SuppleError(f"no sampling {sampling!r}; use uniform, colocated or importance")
+            raise SuppleError(f"sampling is {sampling!r}; use uniform, colocated or importance")
         random, likely_count = np.random.default_rng(seed), int((likely > 0).sum())
         part = likely / likely.sum()
         points = np.sort(random.choice(len(part), min(count, likely_count), replace=False, p=part))
@@ -367,7 +367,7 @@ def oblivious_cubature(
 
 
 def integrated_coordinates(mesh: TetMesh, volumes: Floats, points: Ints) -> Floats:
-    """(k,) ∫α_i of coordinates that are 1 at one of the points and 0 at the others.
+    """Return ∫α_i (k,) of coordinates that are 1 at one of the points and 0 at the others.
 
     vᵀα = v_P − A_PF A_FF⁻¹ v_F with A the bilaplacian and v the volumes of vertices: one solve.
     """
@@ -379,7 +379,7 @@ def integrated_coordinates(mesh: TetMesh, volumes: Floats, points: Ints) -> Floa
 
 
 def _largest_tets(mesh: TetMesh, points: Ints) -> Ints:
-    """(k,) the largest tet at each point."""
+    """Return the largest tet at each point, (k,)."""
     order = np.argsort(mesh.volumes(), kind="stable")
     ranks = np.full(len(mesh.vertices), -1)
     for corner in range(4):  # the last of equal indices is stored

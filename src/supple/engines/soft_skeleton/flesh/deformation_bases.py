@@ -30,7 +30,7 @@ def farthest_handles(
     """Return vertices (count,) by farthest-point sampling among candidates on the skin.
 
     Distances are along edges of the tets, so that touching fingers stay apart. `density` (n,) is
-    relative, by vertex; None for even.
+    relative, by vertex; None for a uniform one.
     """
     ends = np.unique(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), axis=0)
     n = len(mesh.vertices)
@@ -51,7 +51,7 @@ def farthest_handles(
 def handle_weights(
     mesh: TetMesh, held: Ints, handles: Ints, energy: sp.csr_array | None = None
 ) -> sp.csr_array:
-    """(n, h) 1 at a handle, 0 at others and at bone, biharmonic between, and faded.
+    """Return weights (n, h): 1 at a handle, 0 at others and at bone, biharmonic between, and faded.
 
     They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes, or another
     `energy` (n, n). With bone fixed the weights stay within −0.06 and 1 on a body where the
@@ -61,7 +61,7 @@ def handle_weights(
     n = len(mesh.vertices)
     fixed = np.concatenate([held, handles])
     if len(np.unique(fixed)) < len(fixed):
-        raise SuppleError("a handle of the flesh is bone, or two are at one place")
+        raise SuppleError("a handle of the flesh is in bone, or two are at the same vertex")
     energy = bilaplacian(mesh) if energy is None else energy
     free = np.setdiff1d(np.unique(mesh.tets), fixed)
     system = symmetrised(energy[free][:, free])

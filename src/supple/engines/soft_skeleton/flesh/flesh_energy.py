@@ -54,14 +54,14 @@ def flesh_tables(
 
 
 def rest_stiffness(material: Material, tables: FleshTables, m: int) -> Floats:
-    """(m, m) ∂²W/∂φ² at rest."""
+    """Return ∂²W/∂φ² at rest, (m, m)."""
     hessian = np.zeros((m, m))
     add_flesh_terms(material.code, 1.0, tables, np.zeros(m), 0, np.zeros(m), hessian, 2)
     return np.triu(hessian) + np.triu(hessian, 1).T
 
 
 def nodal_weights(shapes: list[sp.csr_array]) -> sp.csr_array | None:
-    """(n, h) weights of Ψ if its coordinates are x, y and z of handles; else None."""
+    """Return weights (n, h) of Ψ if its coordinates are x, y and z of handles; else None."""
     pattern = sp.csr_array(shapes[0])
     values = np.column_stack([sp.csr_array(each).data for each in shapes])
     if not len(values) or pattern.shape[1] % 3 or (np.diff(pattern.indptr) % 3).any():
@@ -77,7 +77,7 @@ def nodal_weights(shapes: list[sp.csr_array]) -> sp.csr_array | None:
 
 @compiled
 def _counted(indptr: Ints, indices: Ints, corners: Ints, slots: Ints) -> Ints:
-    """(c + 1,) first entry of each tet in the columns; slots (m,) are −1."""
+    """Return the first entry (c + 1,) of each tet in the columns; slots (m,) must be −1."""
     starts = np.zeros(len(corners) + 1, np.int64)
     for e in range(len(corners)):
         count = 0

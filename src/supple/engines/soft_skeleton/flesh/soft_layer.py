@@ -85,7 +85,7 @@ class FleshLayer:
         return np.broadcast_to(young, (count,))
 
     def thickness(self, skin: Floats) -> Floats:
-        """(n̄,) distance from skin points to the nearest bone, m; the body's size without bone."""
+        """Return distances (n̄,) of skin points to the nearest bone in m; without bone, the size."""
         if not len(self.held):
             return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
         distances: Floats = cKDTree(self.mesh.vertices[self.held]).query(skin)[0]
@@ -112,9 +112,9 @@ def flesh_layer(
 ) -> FleshLayer:
     """Fill a character with tets, and find those in bone.
 
-    Without an anatomy it is derived from the shape, without a material it is that of the anatomy,
-    and without `skeleton` bone is as deep as in the anatomy. `young` in Pa on the skin overrides
-    the material's.
+    If None, the anatomy is derived from the shape, the material is that of the anatomy, and without
+    `skeleton` bone is as deep as in the anatomy. `young` in Pa on the skin overrides the
+    material's.
     """
     surface = character.surface
     plan = plan_body(character, tets, anatomy)
@@ -131,12 +131,12 @@ def flesh_layer(
         weights = _on_bones(weights, bones, held, joints)
     layer = FleshLayer(mesh, held, chosen, sp.csr_array(embedding), weights)
     if not len(layer.outer):
-        raise SuppleError("its tets are all bone; give more of them, or an anatomy with flesh")
+        raise SuppleError("all tets are bone; use more tets, or an anatomy with flesh")
     return layer
 
 
 def _tet_weights(character: Character, bones: RigBones, mesh: TetMesh) -> sp.csr_array:
-    """(n, K) weights of the bones at tet vertices."""
+    """Return weights (n, K) of the bones at tet vertices."""
     core = skinned_core(character.rig)
     assert core is not None
     samples = SurfaceSamples.of(character.surface, mesh)
