@@ -35,7 +35,7 @@ def elimination_tree(starts, neighbours, order, position):
 
 @compiled
 def children(parent):
-    """Return each node's first child and next sibling; the roots are the children of one more."""
+    """Return each node's first child and next sibling; the roots' parent is an extra node."""
     n = len(parent)
     head = np.full(n + 1, -1)
     following = np.full(n, -1)

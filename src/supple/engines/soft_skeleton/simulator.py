@@ -237,7 +237,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         return self._system.momentum()
 
     def _deviation(self) -> Floats:
-        """Return the deviation (1 + K, 3) of the bones from their pose, in axes of their parents."""
+        """Return deviations (1 + K, 3) of the bones from their pose, in axes of their parents."""
         self._place(self._target, self.pose, self.root)
         deviation = self._target.difference(self.chain).reshape(-1, 3)
         return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), deviation)
@@ -401,9 +401,7 @@ class SoftSkeletonSimulator(ContactSimulator):
     @property
     def things(self) -> tuple[str, ...]:
         """Old name of `colliders`."""
-        warnings.warn(
-            "simulator.things is deprecated; use colliders", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn("things is deprecated; use colliders", DeprecationWarning, stacklevel=2)
         return self.colliders
 
     @property

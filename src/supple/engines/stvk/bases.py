@@ -219,7 +219,7 @@ def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: Arra
 
 
 def linear_mode_count(count: int) -> int:
-    """Return the number of linear modes to start from: 2/3 of `count`, at most 20 if that suffices."""
+    """Return the number of linear modes to start from: ⅔ `count`, at most 20 if that suffices."""
     k = min(_MOST_LINEAR, max(1, round(2 * count / 3)))
     while k + k * (k + 1) // 2 < count:
         k += 1

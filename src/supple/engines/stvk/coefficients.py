@@ -111,9 +111,7 @@ def stvk_parts(
     pairs, n_groups = pair_count(r), int(group.max()) + 1
     shape = (n_groups, 2, pairs, 1 + r + pairs)
     if 8 * np.prod(shape, dtype=np.float64) > 4 * 2**30:
-        raise SuppleError(
-            f"{n_groups} groups of {r} modes need over 4 GB; use fewer groups or modes"
-        )
+        raise SuppleError(f"{n_groups} groups of {r} modes need over 4 GB; use fewer")
     parts = np.empty(shape)
     done = 0
     for number in range(n_groups):

@@ -49,29 +49,29 @@ class PolynomialBody:
         def surface_basis(self) -> Floats: ...
 
     def force(self, q: ArrayLike) -> Floats:
-        """(K₀ + ½K₁[q] + ⅓K₂[q, q]) q: gradient of the energy, (r,)."""
+        """Return (K₀ + ½K₁[q] + ⅓K₂[q, q]) q, the gradient of the energy, (r,)."""
         at = self._reduced(q)
         k1, k2 = self._terms(at)
         return _unpacked(self.tangent[:, 0] + k1 / 2 + k2 / 3, self.modes) @ at
 
     def stiffness(self, q: ArrayLike) -> Floats:
-        """K₀ + K₁[q] + K₂[q, q]: derivative of the force, (r, r)."""
+        """Return K₀ + K₁[q] + K₂[q, q], the derivative of the force, (r, r)."""
         k1, k2 = self._terms(self._reduced(q))
         return _unpacked(self.tangent[:, 0] + k1 + k2, self.modes)
 
     def energy(self, q: ArrayLike) -> float:
-        """½ qᵀ(K₀ + ⅓K₁[q] + ⅙K₂[q, q]) q: elastic energy, in J."""
+        """Return ½ qᵀ(K₀ + ⅓K₁[q] + ⅙K₂[q, q]) q, the elastic energy, in J."""
         at = self._reduced(q)
         k1, k2 = self._terms(at)
         return float(at @ _unpacked(self.tangent[:, 0] / 2 + k1 / 6 + k2 / 12, self.modes) @ at)
 
     def surface_at(self, q: ArrayLike) -> Singles:
-        """X̄ + Ū q: the surface at q, (n̄, 3) float32."""
+        """Return X̄ + Ū q, the surface at q, (n̄, 3) float32."""
         moved = self.surface.vertices + self.surface_basis @ self._reduced(q)
         return moved.astype(np.float32)
 
     def reduced_force(self, forces: Forces) -> Floats:
-        """Ūᵀ f of forces on the surface in N: a mapping of its vertices to (3,), or (n̄, 3)."""
+        """Return Ūᵀ f of forces on the surface in N: a mapping of vertices to (3,), or (n̄, 3)."""
         basis = self.surface_basis
         if not isinstance(forces, Mapping):
             pushes = checked_array("forces", forces, self.surface.vertices.shape)
@@ -112,9 +112,9 @@ class CubicModel(PolynomialBody):
     mass
         (r, r); by default the identity, which is that of mass-normalised modes.
     surface, surface_basis
-        Surface X̄, and Ū (n̄, 3, r): how it moves with q; or neither.
+        Surface X̄, and its basis Ū (n̄, 3, r); give both or neither.
     axis_weights
-        (3, r) UᵀM times a unit acceleration along each axis; without, there is no gravity.
+        (3, r) UᵀM times a unit acceleration along each axis; without it, there is no gravity.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class CubicModel(PolynomialBody):
         return math.sqrt(first / second) if second > 0 else 1.0
 
     def weight(self, gravity: ArrayLike) -> Floats:
-        """UᵀM g: the reduced force of an acceleration in m/s², (r,)."""
+        """Return UᵀM g, the reduced force (r,) of an acceleration in m/s²."""
         pull = checked_array("gravity", gravity, (3,))
         if self.axis_weights is not None:
             return pull @ self.axis_weights
@@ -207,12 +207,12 @@ class CubicModel(PolynomialBody):
     def with_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> NoReturn:
         """Raise an error; see `StvkModel.with_material` for models that can be changed."""
         raise SuppleError(
-            "this model's material cannot be changed: its coefficients are sums in which λ and μ "
-            "are not apart; use StvkModel.from_basis with the mesh, a material and the modes"
+            "this model's material cannot be changed: its coefficients are sums that do not separate "
+            "λ and μ; use StvkModel.from_basis with the mesh, a material and the modes"
         )
 
     def truncate(self, modes: int) -> CubicModel:
-        """Return the model of the first coordinates, with the others zero."""
+        """Return the model of the first `modes` coordinates, with the others zero."""
         fewer = fewer_modes(modes, self.modes)
         weights = self.axis_weights
         return CubicModel(
@@ -248,7 +248,7 @@ def checked_mass(mass: ArrayLike, r: int) -> Floats:
     """Return a copy of the mass of r coordinates, (r, r): symmetric and positive definite."""
     matrix = owned_array("the mass", mass, (r, r))
     if np.abs(matrix - matrix.T).max() > _ASYMMETRY * np.abs(matrix).max():
-        raise SuppleError("the mass is not symmetric")
+        raise SuppleError("the mass matrix is not symmetric")
     matrix = (matrix + matrix.T) / 2
     try:
         np.linalg.cholesky(matrix)

@@ -195,9 +195,9 @@ class StvkModel(StoredModel, PolynomialBody):
             motions.
         basis
             ``"derivatives"`` (linear modes and their derivatives, for large motion) or
-            ``"modes"`` (linear modes alone, for small).
+            ``"modes"`` (linear modes alone, for small motion).
         groups
-            (m,) numbers of groups of elements whose material can be changed together. By default
+            (m,) group number of each element; the material of a group can be changed. By default
             elements of equal material form a group.
         surface
             Surface to display, embedded in the mesh; by default the boundary of the mesh.
@@ -240,7 +240,7 @@ class StvkModel(StoredModel, PolynomialBody):
     ) -> StvkModel:
         """Build a model in a given basis U, (n, 3, r) or (3n, r), of independent columns.
 
-        Vertices that are `fixed` must not move in it; a body with any does not fly
+        Vertices that are `fixed` must not move in it; a body with fixed vertices cannot fly
         (`FreeStvkSimulator`). The other parameters are those of `build`.
         """
         points = StrainPoints.of(mesh, order)
@@ -290,7 +290,7 @@ class StvkModel(StoredModel, PolynomialBody):
         return self.rest + self.basis @ self._reduced(q)
 
     def with_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> StvkModel:
-        """Return the body with another material for a group, as of a new build in the same basis.
+        """Return the body with another material for a group, as a new build in this basis gives.
 
         With another density UᵀMU is not the identity.
 
@@ -299,12 +299,12 @@ class StvkModel(StoredModel, PolynomialBody):
         group
             Number of the group.
         **changed
-            ``young`` in Pa, ``poisson``, ``density`` in kg/m³; the others stay.
+            ``young`` in Pa, ``poisson``, ``density`` in kg/m³; others do not change.
         """
         return replace(self, groups=self.groups.changed(group, **changed))
 
     def truncate(self, modes: int) -> StvkModel:
-        """Return the model in the first columns of its basis."""
+        """Return the model in the first `modes` columns of its basis."""
         fewer = fewer_modes(modes, self.modes)
         return replace(
             self,
@@ -318,7 +318,7 @@ class StvkModel(StoredModel, PolynomialBody):
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
-        """Make the model of the fields of a file; refuse one that no body has."""
+        """Make the model of the fields of a file; refuse values that no body can have."""
         if not (1 <= sizes["r"] <= MOST_MODES and 1 <= sizes["g"] <= MOST_GROUPS):
             counts = f"{sizes['r']} modes and {sizes['g']} groups"
             raise FormatError(f"has {counts}, which no model has; {AGAIN}")
@@ -328,7 +328,7 @@ class StvkModel(StoredModel, PolynomialBody):
 
 
 def _parts(progress: PartDone | None) -> tuple[PartDone | None, PartDone | None]:
-    """Return progress functions of the basis and of the rest."""
+    """Return progress functions of the basis and of the other stages."""
     if progress is None:
         return None, None
     return (

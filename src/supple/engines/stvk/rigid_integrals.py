@@ -94,7 +94,7 @@ class RigidIntegrals:
         self.shapes[number] = shapes.reshape(3, r, 3, r).swapaxes(1, 2)
 
     def truncate(self, modes: int) -> RigidIntegrals:
-        """Return the moments in the first columns of the basis."""
+        """Return the moments in the first `modes` columns of the basis."""
         return replace(
             self,
             mixed=np.ascontiguousarray(self.mixed[..., :modes]),
@@ -146,16 +146,16 @@ class RigidMoments:
     coupling_terms: tuple[Floats, Floats]
 
     def centre_at(self, q: Floats) -> Floats:
-        """s(q), (3,)."""
+        """Return s(q), (3,)."""
         return self.centre + self.drift @ q
 
     def inertia_at(self, q: Floats) -> Floats:
-        """I(q), (3, 3)."""
+        """Return I(q), (3, 3)."""
         constant, linear, quadratic = self.inertia_terms
         return constant + linear @ q + quadratic @ q @ q
 
     def coupling_at(self, q: Floats) -> Floats:
-        """h(q), (3, r)."""
+        """Return h(q), (3, r)."""
         constant, linear = self.coupling_terms
         return constant + np.einsum("aij,i->aj", linear, q)
 

@@ -167,7 +167,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         Raises
         ------
         SuppleError
-            If they are not numbers, or the step diverges; the state is then unchanged.
+            If forces are not numbers, or the step diverges; the state is then unchanged.
         """
         acting = self._constant if forces is None else self._external(forces)
         shifted = self._counts[1]
@@ -217,7 +217,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         return out
 
     def energies(self) -> dict[str, float]:
-        """Return kinetic and elastic energy, that of weight (0 at rest), and their sum, in J."""
+        """Return kinetic, elastic and gravitational energy (0 at rest), and their sum, in J."""
         q, velocity = self._state[[POSITION, VELOCITY]]
         energies = {
             "kinetic": 0.5 * float(velocity @ self.model.mass @ velocity),

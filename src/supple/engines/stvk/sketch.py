@@ -88,13 +88,13 @@ def static_shapes(
     """
     apart = checked_number("separation", separation)
     if not 0 <= apart < 1:
-        raise SuppleError(f"separation must be a fraction, 0 to less than 1, not {separation}")
+        raise SuppleError(f"separation must be at least 0 and less than 1, not {separation}")
     if not len(loads):
-        raise SuppleError("no loads were recorded; pull at the body first")
+        raise SuppleError("there are no loads; pull at the body first")
     forces = np.stack([_checked_load(k, load, body) for k, load in enumerate(loads)])
     chosen = far_apart(forces.reshape(len(forces), -1), apart)
     if not len(chosen):
-        raise SuppleError("the loads are all zero; pull harder")
+        raise SuppleError("all loads are zero; use larger forces")
     statics = _Statics(body, fixed)
     shapes = np.empty((len(chosen), *body.rest.shape))
     for k, number in enumerate(chosen):
@@ -117,8 +117,8 @@ def pulling_loads(
 
     They replace a recording, deterministically. `reach` is the largest displacement of the linear
     model in its softest direction, as a fraction of the body's size; other directions are pulled
-    with the same force. `steps` is the number of loads per direction; by default directions are
-    both of all three axes.
+    with the same force. `steps` is the number of loads per direction; by default the directions are
+    ± each axis.
     """
     places = checked_indices("pulled vertex", vertices, len(body.rest))
     count = checked_count("steps", steps)
@@ -134,7 +134,7 @@ def pulling_loads(
         pulls[:, place] = vectors
         softest = max(float(np.linalg.norm(linear(pull), axis=1).max()) for pull in pulls)
         if not softest > 0:
-            raise SuppleError(f"vertex {place} does not move; pull at a free one")
+            raise SuppleError(f"vertex {place} does not move; pull at a free vertex")
         parts = far / softest * np.arange(1, count + 1) / count
         loads += [pull * part for pull in pulls for part in parts]
     return loads
@@ -176,7 +176,7 @@ class _Statics:
             part = (ahead - done) / 2
             if part < _LEAST_PART:
                 raise SolverError(
-                    f"{name}: the body snaps or folds at {done:.0%} of it; pull less, or in "
+                    f"{name}: the body snaps or folds at {done:.0%} of the load; pull less, or in "
                     "smaller steps"
                 )
         self._u, self._load = u, load
@@ -204,7 +204,7 @@ class _Statics:
         """Return values of the stiffness among the free unknowns."""
         values = sp.csr_array(self.body.stiffness(x)).data
         if len(values) != self._entries:
-            raise SuppleError("the body's stiffness must have the same entries everywhere")
+            raise SuppleError("the body's stiffness must have the same pattern at all positions")
         return self._part.take(values)
 
     def _spread(self, values: Floats) -> Floats:
@@ -221,13 +221,13 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
         if isinstance(vertex, bool) or not isinstance(vertex, int | np.integer):
             raise SuppleError(f"load {number}: {vertex!r} is not a vertex number")
         if not 0 <= vertex < len(force):
-            raise SuppleError(f"load {number}: vertex {vertex} of {len(force)} does not exist")
+            raise SuppleError(f"load {number}: vertex {vertex} is not 0 to {len(force) - 1}")
         force[vertex] += checked_array(f"load {number} on vertex {vertex}", pull, (3,))
     return force
 
 
 def far_apart(rows: Floats, separation: float) -> Ints:
-    """Return nonzero rows that differ enough from the last one chosen."""
+    """Return indices of nonzero rows that differ enough from the last row chosen."""
     smallest = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])

@@ -59,7 +59,7 @@ class StrainPoints:
             if not (count and indices.min() >= 0 and indices.max() < end):
                 raise MeshError(f"integration points refer to a {what} that does not exist")
         if not all(np.isfinite(array).all() for array in (self.slopes, self.shares)):
-            raise MeshError("shape functions are not finite; is an element flat?")
+            raise MeshError("shape functions are not finite; remove flat elements")
         if not (self.volumes > 0).all():
             worst = int(self.volumes.argmin())
             raise MeshError(
@@ -155,7 +155,7 @@ def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> 
 
 
 class MaterialChange(TypedDict, total=False):
-    """New values for a group of elements; the others stay."""
+    """New values for a group of elements; others do not change."""
 
     young: float | None
     poisson: float | None
@@ -181,7 +181,7 @@ class MaterialGroups:
         if material.kind != "stvk":
             raise SuppleError(
                 f"only Material('stvk') has polynomial forces, not {material.kind!r}; "
-                "give its Young's modulus and Poisson's ratio to one"
+                "make one with its Young's modulus and Poisson's ratio"
             )
         material.element_parameters(n_elements)  # checks the counts
         values = [np.broadcast_to(v, n_elements) for v in (material.young, material.poisson)]
@@ -199,7 +199,7 @@ class MaterialGroups:
             odd = int(np.argmax((table != materials[numbers]).any(axis=1)))
             raise SuppleError(
                 f"group {numbers[odd]} has several materials (element {odd} differs from "
-                f"element {first[numbers[odd]]}); give each its own group"
+                f"element {first[numbers[odd]]}); give each material a group"
             )
         return cls(numbers, *(np.ascontiguousarray(column) for column in materials.T))
 
@@ -214,7 +214,7 @@ class MaterialGroups:
         poisson: float | None = None,
         density: float | None = None,
     ) -> MaterialGroups:
-        """Return the groups with another material for one of them."""
+        """Return the groups with another material for one group."""
         group = checked_count("the group", group, 0)
         if group >= len(self):
             raise SuppleError(f"there is no group {group}; groups are 0 to {len(self) - 1}")
@@ -241,9 +241,11 @@ def _checked_groups(groups: ArrayLike, n_elements: int) -> Ints:
     if numbers.shape != (n_elements,) or numbers.dtype.kind not in "iu":
         raise SuppleError(f"groups must be a whole number for each of {n_elements} elements")
     if numbers.min() < 0 or numbers.max() >= MOST_GROUPS:
-        raise SuppleError(f"groups must be numbered from 0, at most {MOST_GROUPS}")
+        raise SuppleError(f"group numbers must be 0 to {MOST_GROUPS - 1}")
     if (np.bincount(numbers) == 0).any():
-        raise SuppleError(f"group {int(np.argmin(np.bincount(numbers)))} has no elements")
+        raise SuppleError(
+            f"group {int(np.argmin(np.bincount(numbers)))} has no elements; use consecutive numbers"
+        )
     return numbers.astype(np.int64)
 
 
@@ -266,7 +268,7 @@ class StrainRows(Protocol):
 
 @dataclass(frozen=True)
 class PointRows:
-    """Rows of points, six each: the trace, which counts for both, and the rest of the strain."""
+    """Rows of points, six each: the trace, which counts for λ and μ, and the deviatoric strain."""
 
     where: StrainPoints
     counts: ClassVar[tuple[int, ...]] = (1, 5)

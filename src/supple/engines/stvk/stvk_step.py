@@ -253,7 +253,7 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
 def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-def]
     """Factorise the system with these masses, shifted if it is indefinite.
 
-    Return by how many times M: 0 for a system that is positive definite, −1 if no shift helps.
+    Return the shift as a multiple of M: 0 for a positive definite system, −1 if no shift helps.
     """
     shift = 0.0
     _fill(settings, shift, masses, packed, r, system)

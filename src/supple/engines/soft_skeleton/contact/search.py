@@ -192,7 +192,7 @@ def _find_triangle_parts(
 
 @compiled_fused
 def middle_of_part(k: int, cut: int) -> tuple[float, float]:
-    """Return two barycentric coordinates of the centre of part k of a triangle cut into cut² parts."""
+    """Return two barycentric coordinates of the centre of part k of cut² parts of a triangle."""
     row = int(math.sqrt(k + 0.5))
     column = k - row * row
     # Rows of 1, 3, 5 … parts; every second part is upside down.
@@ -232,7 +232,7 @@ def add_vertex_contact(
     skin: Floats,
     areas: Floats,
 ) -> int:
-    """Add a vertex as a contact or, if the contacts since `first` are enough, to the nearest one."""
+    """Add a vertex as a contact or, if there are enough since `first`, to the nearest contact."""
     if total + 3 >= len(out.loads):
         out.full[0] = True
         return total

@@ -53,9 +53,7 @@ class Contacts(NamedTuple):
     @property
     def things(self) -> Ints:
         """Old name of `colliders`."""
-        warnings.warn(
-            "Contacts.things is deprecated; use colliders", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn("things is deprecated; use colliders", DeprecationWarning, stacklevel=2)
         return self.colliders
 
 

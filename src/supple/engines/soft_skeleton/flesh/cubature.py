@@ -131,7 +131,7 @@ class FleshInCoordinates(NamedTuple):
         return total
 
     def stiffness_parts(self, tables: FleshTables, young: Floats) -> sp.csr_array:
-        """Return the approximate fraction (c, m) of each tet in the stiffness of each coordinate."""
+        """Return approximate fractions (c, m) of tets in the stiffness of each coordinate."""
         columns = tables.strains if tables.strains.size else tables.gradients
         rows = np.repeat(np.arange(len(young)), np.diff(tables.starts))
         values = (columns**2).sum(axis=0) * (young * tables.volumes)[rows]

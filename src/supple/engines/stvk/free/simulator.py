@@ -173,7 +173,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
             centre = place[:3, 3] + turn @ moments.centre_at(at)
             total = np.concatenate([spin, momentum, pull, centre, moments.mass * fast])
         if not np.isfinite(total).all():
-            raise SolverError("forces there are not finite; start nearer to rest, slower")
+            raise SolverError("forces at the start are not finite; start nearer to rest, or slower")
         self._state[:], self._spin[:] = 0.0, 0.0
         self._state[[POSITION, VELOCITY]] = at, moving
         self._state[[rows.PULL, rows.MOMENTUM]] = pull, momentum
@@ -211,7 +211,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         Raises
         ------
         SuppleError
-            If they are not numbers, or the step diverges; the state is then unchanged.
+            If forces are not numbers, or the step diverges; the state is then unchanged.
         """
         loads = self._none if forces is None else _surface_loads(self.model, forces, None)
         shifted = self._counts[1]
@@ -297,7 +297,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         return spin + np.cross(self._spin[rows.CENTRE, :3], self._spin[rows.LINEAR, :3])
 
     def energies(self) -> dict[str, float]:
-        """Return kinetic energy, elastic energy, that of height, and their sum, in J."""
+        """Return kinetic, elastic and gravitational energy, and their sum, in J."""
         moments, q, v = self._moments, self._state[POSITION], self._state[VELOCITY]
         linear, omega = self._spin[rows.LINEAR, :3], self._spin[rows.OMEGA, :3]
         kinetic = linear @ linear / (2 * moments.mass) + v @ moments.shape_mass @ v / 2
@@ -332,7 +332,7 @@ def free_moments(model: StvkModel) -> RigidMoments:
     if inertia is None:
         raise SuppleError(
             "the model has no moments of inertia (its file is of an earlier version, or it was "
-            "not built of a mesh); build it again"
+            "not built from a mesh); build it again"
         )
     if inertia.held:
         raise SuppleError(

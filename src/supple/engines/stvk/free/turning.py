@@ -86,7 +86,7 @@ class TurningArrays(NamedTuple):
 
 @compiled_sums
 def evaluate_turning(q, v, turning):  # type: ignore[no-untyped-def]
-    """Evaluate h, ∂I/∂q, Σ v_i h₁[:, i] and I at q, into the last of `TurningArrays`."""
+    """Evaluate h, ∂I/∂q, Σ v_i h₁[:, i] and I at q, into `sums` and `inertia` of `turning`."""
     table, base, inertia_0, sums, inertia = turning
     r = len(q)
     flat = sums.reshape(12 * r)
@@ -138,8 +138,8 @@ def _solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
 def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
     """Rotate for a `time` by an angular velocity in the body's frame, by Cayley's map.
 
-    The angle is 2 atan(ωt/2) instead of ωt: of third order in t, and what conserves the energy of a
-    rigid body as well as its momentum.
+    The angle is 2 atan(ωt/2) instead of ωt: they differ by third order in t, and this angle
+    conserves the energy of a rigid body as well as its momentum.
     """
     x, y, z = 0.5 * time * angular[0], 0.5 * time * angular[1], 0.5 * time * angular[2]
     i, j, k, w = turn[0], turn[1], turn[2], turn[3]

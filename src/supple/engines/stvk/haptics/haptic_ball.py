@@ -58,7 +58,7 @@ def _checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floa
     """Return finite numbers of this shape with finite squares."""
     values = checked_array(name, value, shape)
     if values.size and np.abs(values).max() > LONGEST:
-        raise SuppleError(f"{name}: too far away for finite distances")
+        raise SuppleError(f"{name} is too large; use magnitudes up to {LONGEST:.0e}")
     return values
 
 
@@ -97,7 +97,7 @@ class HapticRun(NamedTuple):
     """Record of many steps, one row each."""
 
     positions: Floats
-    """(t, 3) of the ball's centre after the step, in m."""
+    """(t, 3) positions of the ball's centre after the step, in m."""
     contacts: Floats
     """(t, 3) forces of the body on the ball, in N."""
     forces: Floats
@@ -122,9 +122,9 @@ class HapticBall:
     position
         Initial position of the ball's centre.
     stiffness
-        Of contact, in N/m.
+        Contact stiffness, in N/m.
     damping
-        Of contact, in s/m: relative increase of the force per m/s of closing speed.
+        Contact damping, in s/m: relative increase of the force per m/s of closing speed.
     hand_stiffness, hand_damping
         Of the spring between hand and ball, in N/m and Ns/m.
     most_force
@@ -132,7 +132,7 @@ class HapticBall:
     gravity
         On the ball, in m/s².
     leaf
-        Of the `SphereTree`.
+        Number of triangles in a leaf of the `SphereTree`.
 
     Raises
     ------
@@ -308,7 +308,7 @@ class HapticBall:
         return parts | {"total": sum(parts.values())}
 
     def _advance(self, count: int, hands: Floats, record: Floats) -> None:
-        """Make all of the steps, or none."""
+        """Make all steps, or none if one diverges."""
         body = self.simulator.arrays
         if self._weight is not self.simulator.weight:
             self._update_model_values()

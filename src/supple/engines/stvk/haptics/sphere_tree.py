@@ -129,7 +129,7 @@ def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped
     stack, marks, moved, triangle_numbers, places, counters = scratch
     counters[2] += 1
     turn = counters[2]
-    leaves = len(ranges) // 2  # where they begin
+    leaves = len(ranges) // 2  # index of the first leaf
     count, left = 0, 1
     stack[0] = 0
     while left:
@@ -193,8 +193,8 @@ class SphereTree:
 
     A sphere's centre is a fixed combination of q, and its radius grows by Σ r_i |q_i| with r_i the
     largest displacement relative to the centre by q_i = 1 (James and Pai's BD-tree, 2004). So
-    spheres need no update when the body moves: a visit costs 4(r + 1) products, and a small ball
-    visits few.
+    spheres need no update when the body moves: a visit costs 4(r + 1) multiplications, and a small
+    ball visits few.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ class SphereTree:
         middle = checked_array("the ball's centre", centre, (3,))
         size = checked_radius(radius)
         if np.abs(middle).max() > LONGEST:
-            raise SuppleError("the ball is too far away for finite distances")
+            raise SuppleError(f"the ball is too far away; use coordinates up to {LONGEST:.0e}")
         count = touching(self.kernel_arguments, factors, middle, size, self.scratch)
         at = self._places[:count]
         return Contacts(
@@ -300,7 +300,7 @@ class SphereTree:
         with np.errstate(over="ignore"):
             reach = float(np.abs(self._spheres[0]).sum(axis=0) @ np.abs(self._factors))
         if not reach < LONGEST:
-            raise SuppleError("q moves the surface too far for finite distances")
+            raise SuppleError("q moves the surface too far; use smaller coordinates")
         return self._factors
 
 
