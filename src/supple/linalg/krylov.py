@@ -200,7 +200,7 @@ def _largest_of_inverse(
 
 
 def _orthonormal(block: Floats, mass: sp.csr_array, scale: float = 0.0) -> tuple[Floats, Floats]:
-    """Return Q with QᵀMQ = I and R with Q R = block, without directions that are rounding errors."""
+    """Return Q with QᵀMQ = I and R with Q R = block; directions of rounding are omitted."""
     gram = block.T @ (mass @ block)
     square, vectors = np.linalg.eigh((gram + gram.T) / 2)
     keep = square > (_ROUNDING * max(scale, np.sqrt(max(square[-1], 0.0)))) ** 2

@@ -32,17 +32,17 @@ FRONT = np.dtype(
     [
         (name, np.int64)
         for name in (
-            "first",  # column
-            "width",  # columns
-            "below",  # rows below the columns, which are the update's rows
-            "rows",  # where those begin in Plan.rows and Plan.place
-            "entries",  # where its numbers begin in Plan.entry_from, and end
+            "first",  # its first column
+            "width",  # number of columns
+            "below",  # number of rows below the columns, which are the update's rows
+            "rows",  # where these rows begin in Plan.rows and Plan.place
+            "entries",  # where its entries begin in Plan.entry_from, and end
             "entries_stop",
             "child",  # a child, and another front with the same parent; −1: no more
             "sibling",
             "panel",  # where its columns begin in the factor
             "update",  # where its update begins in the workspace
-            "vector",  # the same for a right-hand side
+            "vector",  # where its update of a right-hand side begins in the workspace
         )
     ]
 )
@@ -53,16 +53,16 @@ class Plan(NamedTuple):
 
     fronts: NDArray[np.void]  # of type FRONT
     order: Ints  # the original row that is eliminated i-th
-    rows: ShortInts  # below each front's columns
-    place: ShortInts  # of each of `rows` in the parent's front
-    entry_from: ShortInts  # entry of the matrix
+    rows: ShortInts  # rows below each front's columns
+    place: ShortInts  # position of each of `rows` in the parent's front
+    entry_from: ShortInts  # index of an entry among the matrix's values
     entry_to: ShortInts  # its position in the front's columns
     tasks: Ints  # (tasks, 2): ranges of fronts that are independent of each other
     top: Ints  # fronts above the tasks, in order
 
 
 class Sizes(NamedTuple):
-    """Memory that a factorisation takes, in numbers."""
+    """Memory of a factorisation, in float64 numbers."""
 
     factor: int
     updates: int
@@ -250,8 +250,8 @@ def _worth_merging(width: int, share: float) -> bool:
 
 
 def _split_into_tasks(parent: Ints, flops: Floats, share: float, least: float) -> tuple[Ints, Ints]:
-    """Divide the tree into ranges of whole subtrees that can run in parallel, and the rest.
-    A range costs at most `share` of the whole or `least`, whichever is more.
+    """Divide the tree into ranges of whole subtrees that can run in parallel, and fronts above.
+    A range costs at most `share` of all operations or `least`, whichever is more.
     """
     below, size, above = flops.tolist(), [1] * len(parent), parent.tolist()
     for s, p in enumerate(above):

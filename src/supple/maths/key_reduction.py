@@ -110,13 +110,13 @@ def reduced_keys(
     t = np.asarray(times, np.float64)
     x = np.array(values, np.float64)
     if t.ndim != 1 or x.ndim != 2 or len(t) != len(x) or not len(t):
-        raise SuppleError(f"samples of shape {x.shape} for times of shape {t.shape}")
+        raise SuppleError(f"samples {x.shape} do not fit times {t.shape}; give a row per time")
     if not (np.isfinite(t).all() and np.isfinite(x).all() and (np.diff(t) > 0).all()):
         raise SuppleError("samples of a curve must be finite, and times must increase")
     x = continuous(x) if rotation and len(x) > 1 else x
     within = np.asarray(tolerance, np.float64)
     if not (np.isfinite(within).all() and (within >= 0).all()):
-        raise SuppleError(f"a tolerance of {tolerance!r}; use 0 or more")
+        raise SuppleError(f"tolerance is {tolerance!r}; use 0 or more")
     fixed = sorted({0, len(t) - 1, *(int(k) for k in kept)})
     slopes = _slopes(t, x, fixed, closed) if kind == "spline" and len(t) > 1 else None
     samples = Keys(t, x, slopes, rotation)

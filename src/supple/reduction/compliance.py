@@ -26,7 +26,7 @@ class LoosePieceError(SuppleError):
         super().__init__(
             message
             or f"a piece of {len(vertices)} vertices (one is vertex {vertices[0]}) is held by "
-            "nothing; fix one of its vertices, join it to the rest, or remove it"
+            "nothing; fix one of its vertices, join it to the body, or remove it"
         )
 
     def __reduce__(self) -> tuple[type[LoosePieceError], tuple[Ints, str]]:
@@ -131,7 +131,7 @@ class Compliance:
         return LoosePieceError(
             vertices,
             f"{len(vertices)} vertices (one is vertex {vertices[0]}) move without resistance, as "
-            "on a hinge; fix one more of them, join them better to the rest, or remove them",
+            "on a hinge; fix one more vertex, join them better to the body, or remove them",
         )
 
     def _factorise(self, added: Floats | None = None) -> None:
@@ -175,7 +175,7 @@ def _check_masses(masses: Floats, unused: Bools, space: NullSpace) -> None:
     if len(bad):
         raise SuppleError(
             f"vertex {space.vertices[bad[0] // 3]} can move but has no mass or weight; "
-            "fix it, or assign some"
+            "fix it, or give it mass and weight"
         )
 
 

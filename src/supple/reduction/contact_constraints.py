@@ -49,7 +49,7 @@ def contact_constraints(
         If the kind is unknown, or a vertex does not exist.
     """
     if kind not in get_args(ContactKind):
-        raise SuppleError(f'no kind "{kind}" of contact; use {", ".join(get_args(ContactKind))}')
+        raise SuppleError(f'contact kind "{kind}"; use {", ".join(get_args(ContactKind))}')
     last = max(contacts.vertices.max(initial=-1), contacts.others.max(initial=-1))
     if last >= n_vertices:
         raise SuppleError(f"a contact has vertex {last}, but there are {n_vertices} vertices")

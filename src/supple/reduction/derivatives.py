@@ -1,4 +1,4 @@
-"""Modal derivatives: second derivatives of a body's rest positions along its modes."""
+"""Modal derivatives: second derivatives of a body's equilibrium under loads along its modes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supple.elastic.element import tet_gradients
 from supple.errors import MeshError, SuppleError
 from supple.reduction.modes import Modes
 
-#: Most entries of the right-hand sides: 0.5 GB.
+#: Largest number of entries of the right-hand sides: 0.5 GB.
 _MOST_ENTRIES = 62_500_000
 #: Entries of the right-hand sides of one solve, 16 MB, which needs several times that memory.
 _BLOCK_ENTRIES = 2_000_000

@@ -39,7 +39,7 @@ def scaled_candidates(
         (3n, c(c + 1)/2), in the order of `modal_derivatives`.
     swing
         q₁. None gives {(λ₁/λ_j) ψ_j} ∪ {(λ₁²/(λ_i λ_j)) φ_ij}, i ≤ j, as in barbic2005 eq. 16:
-        there it is 1 in units that depend on mass, often far more than a body ever moves, and
+        there q₁ is 1 in units that depend on mass, often far more than a body ever moves, and
         derivatives displace the modes.
     """
     shapes, bent = _columns("modes", modes), _columns("derivatives", derivatives)
@@ -96,7 +96,7 @@ def mass_pca(
     Raises
     ------
     SuppleError
-        If V has fewer independent columns.
+        If V has fewer than `count` independent columns.
     """
     shapes = _columns("vectors", vectors)
     masses = checked_masses(mass, len(shapes) // 3)
@@ -104,7 +104,7 @@ def mass_pca(
     existing = None if beside is None else _columns("existing vectors", beside)
     if existing is not None and len(existing) != len(shapes):
         rows = len(existing)
-        raise SuppleError(f"existing vectors have {rows} rows, and the vectors {len(shapes)}")
+        raise SuppleError(f"existing vectors have {rows} rows; the vectors have {len(shapes)}")
     root = np.repeat(np.sqrt(masses), 3)[:, None]
     moving = np.flatnonzero(root[:, 0] > 0)  # vertices of no tet have no mass and do not move
     with single_threaded():

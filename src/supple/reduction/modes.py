@@ -19,7 +19,8 @@ from supple.reduction.null_space import NullSpace
 
 #: Number of unknowns up to which a dense eigensolver is used.
 _DENSE = 300
-#: It is also used, up to this number of unknowns, for more than this fraction of all modes.
+#: The dense eigensolver is also used, up to this number of unknowns, for more than this fraction of
+#: all modes.
 _DENSE_PART, _DENSE_MOST = 0.2, 3000
 #: Relative asymmetry of the stiffness that is accepted.
 _ASYMMETRY = 1e-7
@@ -92,7 +93,7 @@ def linear_modes(
     Raises
     ------
     SuppleError
-        If there are fewer modes, or a part of the body is not compliance.
+        If there are fewer modes, or a part of the body moves without resistance.
     """
     masses = _checked_masses(mass, stiffness)
     stiffness = sp.csr_array(stiffness)
@@ -100,7 +101,7 @@ def linear_modes(
     inertia = masses if stretch is None else masses * stretch**2
     if null_space is not None and null_space.matrix.shape[0] != stiffness.shape[0]:
         raise SuppleError(
-            f"a null space of {null_space.matrix.shape[0]} unknowns for a stiffness of "
+            f"the null space has {null_space.matrix.shape[0]} unknowns, but the stiffness has "
             f"{stiffness.shape[0]}"
         )
     compliance = Compliance(stiffness, inertia, null_space) if factor is None else factor
@@ -129,7 +130,7 @@ def checked_weights(weights: ArrayLike | None, n_vertices: int) -> Floats | None
         return None
     checked = checked_array("weights", weights, (n_vertices,))
     if (checked < 0).any():
-        raise SuppleError(f"weight of vertex {int(checked.argmin())} is negative")
+        raise SuppleError(f"weight of vertex {int(checked.argmin())} is negative; use 0 or more")
     return None if (checked == 1).all() else checked
 
 
@@ -137,17 +138,17 @@ def _checked_masses(mass: ArrayLike, stiffness: sp.csr_array) -> Floats:
     if not sp.issparse(stiffness) or stiffness.shape[0] != stiffness.shape[1]:
         raise SuppleError("the stiffness must be a sparse, square matrix")
     if stiffness.shape[0] % 3 or stiffness.shape[0] == 0:
-        raise SuppleError(f"{stiffness.shape[0]} unknowns are not three a vertex")
+        raise SuppleError(f"the stiffness has {stiffness.shape[0]} rows; use three per vertex")
     if not np.isfinite(stiffness.data).all():
-        raise SuppleError("the stiffness has values that are not finite; is the rest shape sound?")
+        raise SuppleError("the stiffness is not finite; check the rest shape for flat tets")
     if (stiffness.diagonal() < 0).any():
-        raise SuppleError("the stiffness has negative entries on its diagonal; is it K, not -K?")
+        raise SuppleError("the stiffness has negative entries on its diagonal; check its sign")
     _check_symmetric(sp.csr_array(stiffness))
     return checked_masses(mass, stiffness.shape[0] // 3)
 
 
 def _check_symmetric(stiffness: sp.csr_array) -> None:
-    """Compare K x and Kᵀ x row by row for a random x: no difference of the two escapes that."""
+    """Compare K x and Kᵀ x row by row for a random x, for which asymmetric rows differ."""
     x = np.random.default_rng(0).uniform(0.5, 1.5, stiffness.shape[0])
     across = stiffness.T
     sizes = abs(stiffness) @ x + abs(across) @ x

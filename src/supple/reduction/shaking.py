@@ -25,7 +25,8 @@ from supple.reduction.compliance import Compliance, LoosePieceError
 from supple.reduction.regions.region import Region
 
 #: Number of steps, and steps per period of the flesh: eleven periods. Snapshots half as far apart
-#: are less diverse: for the fox's walk a hundred of them represent 0.79, and these 0.84.
+#: are less diverse: for the fox's walk a hundred of them represent 0.79 of the motion, and these
+#: 0.84.
 STEPS, STEPS_A_PERIOD = 90, 8
 #: Keys of the random accelerations per period: slower and faster than the flesh oscillates.
 KEYS_A_PERIOD = 3

@@ -69,7 +69,7 @@ class Workers:
     def _submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
         executor = self._threads if self._executor is None else self._executor
         if executor is None:
-            raise RuntimeError("Workers are used in a with statement")
+            raise RuntimeError("use Workers in a with statement")
         try:
             return executor.submit(function, task)
         except BrokenExecutor as error:

@@ -207,7 +207,7 @@ class CubicModel(PolynomialBody):
     def with_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> NoReturn:
         """Raise an error; see `StvkModel.with_material` for models that can be changed."""
         raise SuppleError(
-            "this model's material cannot be changed: its coefficients are sums that do not separate "
+            "this model's material cannot be changed: its coefficients do not separate "
             "λ and μ; use StvkModel.from_basis with the mesh, a material and the modes"
         )
 

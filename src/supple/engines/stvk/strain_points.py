@@ -243,9 +243,7 @@ def _checked_groups(groups: ArrayLike, n_elements: int) -> Ints:
     if numbers.min() < 0 or numbers.max() >= MOST_GROUPS:
         raise SuppleError(f"group numbers must be 0 to {MOST_GROUPS - 1}")
     if (np.bincount(numbers) == 0).any():
-        raise SuppleError(
-            f"group {int(np.argmin(np.bincount(numbers)))} has no elements; use consecutive numbers"
-        )
+        raise SuppleError(f"group {int(np.argmin(np.bincount(numbers)))} has no elements")
     return numbers.astype(np.int64)
 
 

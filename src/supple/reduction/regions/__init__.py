@@ -1,1 +1,1 @@
-"""Regions of a body that have bases of their own."""
+"""Regions of a body, each with a separate basis."""

@@ -133,7 +133,7 @@ def checked_fixed(fixed: ArrayLike | None, n_vertices: int) -> Ints:
     if listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0:
         raise SuppleError("fixed vertices must be a list of vertex numbers")
     if listed.max() >= n_vertices:
-        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {n_vertices}")
+        raise SuppleError(f"fixed vertex {listed.max()} does not exist; use 0 to {n_vertices - 1}")
     return np.unique(listed.astype(np.int64))
 
 
@@ -153,14 +153,14 @@ def handles_from_bones(
     Parameters
     ----------
     rig
-        Any; without a skeleton there are no handles, and the body is one region.
+        Any rig; without a skeleton there are no handles, and the body is one region.
     surface, mesh
         The skin and the tets inside, at the rig's rest pose.
     fixed
         (f,) tet vertices that do not move. A limb that is bone through and through, as thin
         ones are, has no handle.
     most
-        How many handles at most.
+        Largest number of handles.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def handles_from_bones(
     supple.reduction.regions.limbs.limbs_of : how joints are grouped.
     """
     if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
-        raise SuppleError(f"at most {most!r} handles; use a positive integer")
+        raise SuppleError(f"most is {most!r}; use a positive number of handles")
     skinned = skinned_rigs(rig)
     if len(skinned) != 1 or not Bones.of_rig(skinned[0]).names:
         return ()

@@ -1,4 +1,4 @@
-"""Overlapping regions of a body around handles: their weights and their sway."""
+"""Overlapping regions of a body around handles: their weights and static displacements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def region_weights(
     weights : array
         W, in [0, 1], of any shape.
     threshold : float
-        η, from 0 to below 1.
+        η, at least 0 and less than 1.
     exponent : float
         κ, positive; a larger one confines a region more to its handle.
 
@@ -60,9 +60,9 @@ def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
     eta = checked_number("threshold", threshold)
     kappa = checked_number("exponent", exponent)
     if not 0 <= eta < 1:
-        raise SuppleError(f"threshold {eta:g} of regions; use 0 to below 1")
+        raise SuppleError(f"threshold is {eta:g}; it must be at least 0 and less than 1")
     if not kappa > 0:
-        raise SuppleError(f"exponent {kappa:g} of regions; use one above 0")
+        raise SuppleError(f"exponent is {kappa:g}; it must be positive")
     return eta, kappa
 
 
@@ -89,7 +89,7 @@ def _checked_handles(handles: Sequence[Handle]) -> tuple[Handle, ...]:
     try:
         listed = tuple(Handle(str(each.name), each.points) for each in handles)
     except (AttributeError, TypeError):
-        raise SuppleError("handles must be a list of handles, with a name and points") from None
+        raise SuppleError("handles must be a list of Handle objects") from None
     names = [handle.name for handle in listed]
     for name in names:
         if names.count(name) > 1:
@@ -201,7 +201,9 @@ def border_jump(
     n = len(mesh.vertices)
     eta, kappa = _checked_remap(threshold, exponent)
     if region.vertices[-1] >= n:
-        raise SuppleError(f'region "{region.name}" has vertex {region.vertices[-1]} of {n}')
+        raise SuppleError(
+            f'region "{region.name}" has vertex {region.vertices[-1]}; use 0 to {n - 1}'
+        )
     smooth = checked_array("weights", weights, (n,))
     remapped = np.zeros(n)
     remapped[region.vertices] = region.weights
@@ -254,7 +256,9 @@ def stored_fraction(
     """
     counts = checked_whole_numbers("modes of regions", modes_per_region)
     if len(counts) != len(regions):
-        raise SuppleError(f"numbers of modes for {len(counts)} regions; there are {len(regions)}")
+        raise SuppleError(
+            f"{len(counts)} numbers of modes; give one for each of {len(regions)} regions"
+        )
     if min(counts, default=0) < 0 or sum(counts) == 0 or n_vertices < 1:
         raise SuppleError("a basis needs at least one column and one vertex")
     stored = sum(len(region.vertices) * r for region, r in zip(regions, counts, strict=True))
@@ -263,9 +267,9 @@ def stored_fraction(
 
 def region_sways(body: ElasticBody, rest: Floats, regions: Sequence[Region]) -> Floats:
     """Return √Σ m|u|² of each region, with u the static displacement under 1 m/s² along each axis;
-    relative to the largest, to three digits. All are equal for a free body.
-    It estimates the region's share of any motion: compared with converged simulations of a bull, a
-    rat and a husky, these shares are within 0.04 of the whole. Overlaps count by their weights.
+    relative to the largest, to three digits. All are equal for a free body. The result estimates
+    each region's share of any motion: compared with converged simulations of a bull, a rat and a
+    husky, these shares are within 0.04 of the whole. Overlaps count by their weights.
     """
     moving = np.unique(np.concatenate([region.vertices for region in regions]))
     unknowns = (3 * moving[:, None] + np.arange(3)).reshape(-1)

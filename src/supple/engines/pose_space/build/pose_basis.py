@@ -266,7 +266,7 @@ def _located(
     return SuppleError(
         f'region "{region.name}": a piece of {tets} tets, {len(vertices)} vertices (one is vertex '
         f"{vertices[0]}) around ({x:.3g}, {y:.3g}, {z:.3g}) moves without resistance; "
-        "fix some of its vertices, join it to the rest, or remove it"
+        "fix some of its vertices, join it to the body, or remove it"
     )
 
 
