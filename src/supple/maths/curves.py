@@ -28,9 +28,7 @@ class Curve:
         self.times = np.asarray(times, dtype=np.float64)
         keys = np.asarray(values, dtype=np.float64)
         if self.times.ndim != 1 or keys.shape[:1] != self.times.shape or not len(keys):
-            raise SuppleError(
-                f"keys {keys.shape} do not fit times {self.times.shape}; give one per time"
-            )
+            raise SuppleError(f"keys {keys.shape} for times {self.times.shape}; give one per time")
         self._only = keys[0]
         self._spline = None
         if len(keys) > 1:

@@ -155,9 +155,7 @@ class RotationCurve:
         self.times = np.asarray(times, dtype=np.float64)
         keys = np.asarray(quaternions, dtype=np.float64)
         if keys.shape != (len(self.times), 4) or not np.linalg.norm(keys, axis=1).all():
-            raise SuppleError(
-                f"rotation keys {keys.shape}; give {len(self.times)} non-zero quaternions"
-            )
+            raise SuppleError(f"keys {keys.shape}; give {len(self.times)} non-zero quaternions")
         keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
         self._only = keys[0]
         self._spline = None

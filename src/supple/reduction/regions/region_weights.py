@@ -202,7 +202,7 @@ def border_jump(
     eta, kappa = _checked_remap(threshold, exponent)
     if region.vertices[-1] >= n:
         raise SuppleError(
-            f'region "{region.name}" has vertex {region.vertices[-1]}; use 0 to {n - 1}'
+            f'region "{region.name}" has vertex {region.vertices[-1]}; use up to {n - 1}'
         )
     smooth = checked_array("weights", weights, (n,))
     remapped = np.zeros(n)
@@ -256,9 +256,7 @@ def stored_fraction(
     """
     counts = checked_whole_numbers("modes of regions", modes_per_region)
     if len(counts) != len(regions):
-        raise SuppleError(
-            f"{len(counts)} numbers of modes; give one for each of {len(regions)} regions"
-        )
+        raise SuppleError(f"{len(counts)} numbers of modes; give one per region ({len(regions)})")
     if min(counts, default=0) < 0 or sum(counts) == 0 or n_vertices < 1:
         raise SuppleError("a basis needs at least one column and one vertex")
     stored = sum(len(region.vertices) * r for region, r in zip(regions, counts, strict=True))

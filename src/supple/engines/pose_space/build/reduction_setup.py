@@ -134,7 +134,7 @@ def modes_per_region(
     listed = np.ndim(modes) > 0
     counts = checked_whole_numbers("modes", modes if listed else [modes])  # type: ignore[arg-type, list-item]
     if listed and len(counts) != len(regions):
-        raise SuppleError(f"{len(counts)} counts of modes; use one, or {len(regions)}")
+        raise SuppleError(f"{len(counts)} numbers of modes; give one per region ({len(regions)})")
     if not listed:
         total, share = int(counts[0]), len(regions)
         if total < share:
