@@ -202,7 +202,7 @@ def test_a_floor_at_a_height_is_touched(capsys):
         (["x", "--poses"], "--poses needs a number, auto, or frames"),
         (["x", "--modes"], "--modes needs one or more numbers"),
         (["x", "--modes", "0", *SMALL], "0 modes"),
-        (["x", "--modes", "9", "9", *SMALL], "2 numbers of modes for 1 region"),
+        (["x", "--modes", "9", "9", *SMALL], "2 numbers of modes; give one per region"),
         (["x", "--processes", "0"], "--processes 0; use 1 or more"),
         (["x", "--tets", "0"], "cannot make 0 tets"),
         (["x", "--young", "-1"], "Young's modulus must be positive"),

@@ -119,8 +119,8 @@ def test_too_few_iterations_are_admitted():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"fixed": [99999]}, "vertex 99999 is not there"),
-        ({"fixed": [-1]}, "vertex -1 is not there"),
+        ({"fixed": [99999]}, "vertex 99999 does not exist"),
+        ({"fixed": [-1]}, "vertex -1 does not exist"),
         ({"fixed": [0.5]}, "vertex numbers"),
         ({"fixed": range(81)}, "every vertex is fixed"),
         ({"forces": np.full((81, 3), np.inf)}, "finite"),

@@ -213,9 +213,9 @@ def test_a_file_of_an_unknown_engine_is_refused_in_one_line(tmp_path):
         (lambda: engine_named("pose-spice"), 'did you mean "pose-space"'),
         (lambda: engine_named("stvk", "character"), "is for a body, not a character"),
         (lambda: supple.build(BAR, engine="magic"), 'no engine "magic"'),
-        (lambda: supple.Simulator(BAR), "is no model"),
-        (lambda: engine_of("rat.supple"), "'rat.supple' is no model"),
-        (lambda: ENGINES["full"].crowd_class, "the engine full has no crowd"),
+        (lambda: supple.Simulator(BAR), "is not a model"),
+        (lambda: engine_of("rat.supple"), "'rat.supple' is not a model"),
+        (lambda: ENGINES["full"].crowd_class, "the engine full cannot simulate crowds"),
     ],
 )
 def test_unknown_engines_and_models_are_refused_in_one_line(ask, said):

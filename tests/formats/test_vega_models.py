@@ -216,8 +216,8 @@ def test_a_model_without_surface_is_stepped_by_reduced_forces_alone():
 def test_calls_that_need_data_a_cub_file_lacks_are_one_line_errors():
     simulator = StvkSimulator(spring())
     for use, why in (
-        (lambda: simulator.set_material(0, young=1e5), "λ and μ are not apart"),
-        (lambda: spring().with_material(density=3.0), "λ and μ are not apart"),
+        (lambda: simulator.set_material(0, young=1e5), "do not separate λ and μ"),
+        (lambda: spring().with_material(density=3.0), "do not separate λ and μ"),
         (lambda: StvkSimulator(spring(), gravity=DOWN), "do not define masses"),
         (lambda: spring().surface_basis, "no surface"),
         (lambda: spring().surface_at([0.0]), "no surface"),

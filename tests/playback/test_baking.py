@@ -389,7 +389,7 @@ def test_invalid_bakes_are_one_line_errors(options, said):
 def test_a_model_of_another_character_is_refused():
     with pytest.raises(SuppleError, match="of another character"):
         bake(jointed_arm(), model=stepped_model("firm"))
-    with pytest.raises(SuppleError, match="is no model; "):
+    with pytest.raises(SuppleError, match="is not a model; "):
         bake(bar(), model="bar.supple")  # type: ignore[arg-type]
 
 

@@ -147,7 +147,7 @@ def test_a_player_that_looks_ahead_gives_the_bits_of_a_centred_run():
         np.testing.assert_array_equal(player.surface(), frame)
         player.step()
     cut = FullCharacterSimulator(flesh(), 1 / 90, substeps=2)
-    with pytest.raises(SuppleError, match="does not look ahead"):
+    with pytest.raises(SuppleError, match="ahead needs substeps=1"):
         cut.step(ahead=(cut.pose, None))
 
 
@@ -317,7 +317,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
     def failing(least: int) -> Callable[[Take], Any]:
         def record(take: Take) -> Any:
             if take.every < 3 * least:
-                raise SolverError("no step lowers the energy any more")
+                raise SolverError("no Newton step lowers the energy")
             return recorded(take)
 
         return record

@@ -138,7 +138,7 @@ def test_fewer_handles_may_be_requested_and_left_and_right_stay_alike(most):
 @pytest.mark.parametrize("most", [0, -1, 2.5, True, "x"])
 def test_a_bad_number_of_handles_is_an_error(most):
     surface, mesh = animal()
-    with pytest.raises(SuppleError, match="use a positive integer"):
+    with pytest.raises(SuppleError, match="use a positive number of handles"):
         handles_from_bones(skinned(surface, ANIMAL), surface, mesh, most=most)
 
 
@@ -170,7 +170,7 @@ def test_a_limb_that_is_all_bone_has_no_handle():
     left = handles_from_bones(rig, surface, mesh, fixed=tail.vertices)
     assert {handle.name for handle in left} == names - {tail.name}
     regions_of(mesh, left, tail.vertices)
-    with pytest.raises(SuppleError, match="fixed vertex 99999 is not there"):
+    with pytest.raises(SuppleError, match="fixed vertex 99999 does not exist"):
         handles_from_bones(rig, surface, mesh, fixed=[99999])
 
 

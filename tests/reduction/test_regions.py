@@ -58,10 +58,10 @@ def test_the_remap_grows_and_stays_within_its_bounds(w, eta, kappa, more):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (([0.5], 1.0), "threshold 1 of regions; use 0 to below 1"),
+        (([0.5], 1.0), "threshold is 1; it must be at least 0 and less than 1"),
         (([0.5], -0.1), "threshold"),
         (([0.5], np.nan), "threshold: not finite"),
-        (([0.5], 0.1, 0.0), "exponent 0 of regions; use one above 0"),
+        (([0.5], 0.1, 0.0), "exponent is 0; it must be positive"),
         (([0.5], 0.1, np.inf), "exponent: not finite"),
         (([1.5],), "weights must be from 0 to 1"),
         (([np.nan],), "weights: not finite"),
@@ -180,9 +180,9 @@ def test_a_handle_just_outside_uses_the_nearest_tet_and_one_far_away_is_an_error
     [
         (along(0.511, 0.511001), None, 'handle "at 0.511001" is in the same tets as "at 0.511"'),
         (along(0.3, 0.3), None, 'two handles are called "at 0.3"; rename one'),
-        (["arm", "leg"], None, "handles must be a list of handles"),
-        (5, None, "handles must be a list of handles"),
-        (along(0.2, 0.8), [99999], "fixed vertex 99999 is not there"),
+        (["arm", "leg"], None, "handles must be a list of Handle"),
+        (5, None, "handles must be a list of Handle"),
+        (along(0.2, 0.8), [99999], "fixed vertex 99999 does not exist"),
         (along(0.2, 0.8), [0.5], "fixed vertices must be a list of vertex numbers"),
         (along(0.2, 0.8), np.arange(525), "every vertex is fixed"),
         (along(0.1, 0.9), np.flatnonzero(bar().vertices[:, 0] < 0.9), 'region "at 0.1" has no'),

@@ -278,9 +278,9 @@ def test_vertices_of_no_tet_are_named_and_follow_the_rest_shape():
         ({"integrator": "verlet"}, "backward-euler, newmark"),
         ({"newton": 0}, "at least 1"),
         ({"newton": 2.5}, "whole number"),
-        ({"beta": -1.0}, "beta must be a positive number"),
+        ({"beta": -1.0}, "beta must be at least 0"),
         ({"gravity": (0, np.inf, 0)}, "gravity"),
-        ({"fixed": [10**6]}, "is not there"),
+        ({"fixed": [10**6]}, "does not exist"),
     ],
 )
 def test_impossible_settings_are_errors(options, words):

@@ -330,7 +330,7 @@ def test_wrong_input_is_named(bends: Bases) -> None:
     broken = U[1].copy()
     broken[5, 1, 2] = np.nan
     cases: list[tuple[dict, str]] = [
-        ({"bases": []}, "0 bases for an alignment tree of 2 poses"),
+        ({"bases": []}, "0 bases for 2 poses"),
         ({"bases": [U[0], broken]}, "basis of pose 1: not finite at row 5"),
         ({"bases": [U[0], U[1][:, :, :3]]}, "basis of pose 1: shape"),
         ({"bases": [U[0][:, 0], U[1]]}, "expected \\(vertices, 3, columns\\)"),
@@ -340,7 +340,7 @@ def test_wrong_input_is_named(bends: Bases) -> None:
         ({"bases": [U[0], 2 * U[1]]}, "basis of pose 1 is not mass-orthonormal"),
         ({"mass": m[:-1]}, "vertex masses: shape"),
         ({"mass": -m}, "negative"),
-        ({"stiffnesses": K[:1]}, "1 reduced stiffness matrices for 2 poses"),
+        ({"stiffnesses": K[:1]}, "1 stiffnesses for 2 poses"),
         ({"stiffnesses": [K[0], K[1] * np.inf]}, "reduced stiffness of pose 1: not finite"),
         ({"stiffnesses": [K[0], -K[1]]}, "pose 1 has no positive eigenvalue"),
         ({"rotations": np.zeros((2, 3, 4))}, "vertex rotations: shape"),

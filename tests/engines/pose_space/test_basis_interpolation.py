@@ -263,7 +263,7 @@ def test_wrong_bases_are_named() -> None:
     torn[2][1] = np.where(np.arange(len(torn[2][1]))[:, None, None] == 2, np.nan, torn[2][1])
     for wrong, said in (
         ([], "no poses"),
-        ([bases[0][:2]], "pose 0 has 2 bases for 3 regions"),
+        ([bases[0][:2]], "pose 0 has 2 bases; use one per region"),
         (torn, 'basis of region "1" at pose 2: not finite at row 2'),
         ([bases[0], bases[1][::-1]], 'basis of region "0" at pose 1: shape'),
     ):
@@ -285,7 +285,7 @@ def test_wrong_weights_products_and_rotations_are_named() -> None:
         (even[:2], products, turns, "frames", "pose weights"),
         (even * np.nan, products, turns, "frames", "not finite"),
         (even, products[:4], turns, "frames", "mass products: shape"),
-        (even, products[:, :5, :5], turns, "frames", "5 columns for bases of 9"),
+        (even, products[:, :5, :5], turns, "frames", "5 columns; the bases have 9"),
         (even, products, None, "frames", "need vertex rotations"),
         (even, products, turns[:, :4], "frames", "vertex rotations: shape"),
         (even, products, turns, "sphere", '"sphere"'),
@@ -307,5 +307,5 @@ def test_wrong_frequencies_are_named() -> None:
     ):
         with pytest.raises(SuppleError, match=said):
             frequency_ratios(ours, theirs, count)
-    with pytest.raises(SuppleError, match="for a stiffness of shape"):
+    with pytest.raises(SuppleError, match="does not fit a stiffness of shape"):
         reduced_frequencies(np.ones((5, 2)), sp.eye_array(6).tocsr(), np.eye(2))

@@ -72,7 +72,7 @@ def test_a_loose_piece_is_named_with_its_place_and_what_to_do():
 
 
 def test_a_pose_given_twice_is_named():
-    words = 'poses "left" and "port" give the same shape; drop one'
+    words = 'poses "left" and "port" give the same shape; remove one'
     refused(words, poses={"left": [-1.0], "right": [1.0], "port": [-1.0]})
     refused('poses "pose 0" and "pose 1" give the same shape', poses=[[0.4], [0.4]])
     refused('poses "T" and "A" give the same shape', poses={"T": [0.0], "A": [0.0]})
@@ -92,7 +92,7 @@ def test_more_modes_than_there_are_is_an_error_that_says_how_many_there_are(mode
         (2.5, "modes must be whole numbers, not 2.5"),
         ("8", "modes must be whole numbers"),
         (None, "modes must be whole numbers"),
-        ([4, 4], "2 numbers of modes for 1 region"),
+        ([4, 4], "2 numbers of modes; give one per region"),
         ([], "0 numbers of modes"),
         ([[3]], "whole numbers"),
     ],
@@ -103,7 +103,7 @@ def test_modes_that_are_no_number_of_modes(modes, words):
 
 def test_each_region_needs_a_number_of_modes_and_at_least_one():
     regions = [handle("near", [[0.25, MIDDLE, MIDDLE]]), handle("far", [[0.8, MIDDLE, MIDDLE]])]
-    refused("3 numbers of modes for 2 regions", regions=regions, modes=[4, 3, 2])
+    refused("3 numbers of modes; give one per region", regions=regions, modes=[4, 3, 2])
     refused("1 modes for 2 regions; each needs at least one", regions=regions, modes=1)
     refused("0 modes; a region needs at least one", regions=regions, modes=[4, 0])
 
@@ -123,8 +123,8 @@ def test_a_region_without_vertices_is_named():
     [
         ("all", 'regions="all"; use "auto"'),
         (5, "regions"),
-        ([[1, 2, 3]], "handles must be a list of handles"),
-        ([region("big", [2000])], 'region "big" has vertex 2000, and there are 117'),
+        ([[1, 2, 3]], "handles must be a list of Handle"),
+        ([region("big", [2000])], 'region "big" has vertex 2000, but there are 117'),
         ([Region.whole(117)], 'region "body" has vertex 0, which is fixed'),
         ([region("a", [50]), handle("b", [[0.5, 0, 0]])], "handles"),
     ],
@@ -191,7 +191,7 @@ def test_an_invalid_material_is_a_one_line_error():
         ("poses", [[np.nan]], 'pose "pose 0": "bend.angle" is not finite'),
         ("interpolation", "banana", "use one of frames, world"),
         ("interpolation", None, "use one of frames, world"),
-        ("contacts", "banana", 'no kind "banana" of contact; use two-sided, one-sided, fixed'),
+        ("contacts", "banana", 'contacts is "banana"; use two-sided, one-sided, fixed'),
         ("contacts", True, "of contact; use two-sided"),
         ("seed", "x", "seed must be a whole number"),
         ("seed", -1, "seed must be a whole number"),
@@ -242,7 +242,7 @@ def test_a_motion_of_another_rig_is_named_even_if_no_pose_is_taken_from_it():
     bar = bending_bar()
     walk = {"walk": motion_of(np.zeros((4, 3)), "walk")}
     character = Character("bar", bar.surface, bar.rig, walk)
-    words = 'poses of motion "walk" have 3 entries, and the rig 1 parameter.*retarget'
+    words = 'poses of motion "walk" have 3 entries, but the rig has 1 parameter.*retarget'
     refused(words, character, poses="auto")
     refused(words, character)
 

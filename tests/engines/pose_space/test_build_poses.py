@@ -136,7 +136,9 @@ def test_a_character_that_does_not_move_has_one_pose():
 
 def test_adding_stops_at_the_most_poses_and_says_so():
     options = bar_options(poses="auto", interpolation="world", most_poses=5)
-    with pytest.warns(SuppleWarning, match="between 5 poses .* change by up to .*most_poses"):
+    with pytest.warns(
+        SuppleWarning, match="between 5 poses .* change by up to a factor .*most_poses"
+    ):
         model = build(bending_bar(), **options)
     assert model.n_poses == 5
     assert worst(model) > ENOUGH

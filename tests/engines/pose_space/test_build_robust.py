@@ -370,9 +370,9 @@ def test_errors_of_a_pose_name_it():
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("executor", 3, "executor is 3; give one like concurrent.futures'"),
+        ("executor", 3, "executor is 3; give a concurrent.futures.Executor"),
         ("executor", ThreadPoolExecutor, "executor"),
-        ("material", Material("orthotropic"), "material is orthotropic; a model needs another"),
+        ("material", Material("orthotropic"), "material orthotropic is not isotropic"),
         ("material", 2e4, r"material is 20000.0; give a Material, such as Material\("),
         ("obstacles", [Plane], "obstacle 0 is a type, which"),
         ("obstacles", "ground", "obstacle 0 is a str"),

@@ -160,7 +160,7 @@ def test_a_rig_of_one_number_takes_a_list_of_them() -> None:
 )
 def test_a_pose_given_twice_names_both(second: list[float]) -> None:
     given = {"spun": [1.0, 0.0, 1.0], "far": [0.25, 0.5, 1.0], "again": second}
-    with pytest.raises(SuppleError, match='poses "spun" and "again" give the same shape; drop'):
+    with pytest.raises(SuppleError, match='poses "spun" and "again" give the same shape; remove'):
         resolve_poses(_character(), given)
 
 
@@ -215,7 +215,7 @@ def test_bad_poses_are_named(poses: object, message: str) -> None:
 def test_a_motion_of_another_rig_is_named() -> None:
     stranger = _character({"Walk": np.zeros((5, 7))})
     for poses in (3, ["Walk:2"]):
-        with pytest.raises(SuppleError, match='motion "Walk" have 7 entries, and the rig 3'):
+        with pytest.raises(SuppleError, match='motion "Walk" have 7 entries, but the rig has 3'):
             resolve_poses(stranger, poses)
 
 

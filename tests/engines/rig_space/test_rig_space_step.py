@@ -442,5 +442,5 @@ def test_a_crowd_moves_as_each_of_it_would_alone():
     np.testing.assert_array_equal(crowd.parameters[1], alone.parameters)
     np.testing.assert_array_equal(crowd.surfaces()[1], alone.surface())
     assert np.abs(crowd.parameters[2] - crowd.parameters[0]).max() > 1e-3
-    with pytest.raises(SuppleError, match="a crowd of 0"):
+    with pytest.raises(SuppleError, match="n is 0; use 1 to"):
         supple.engines.ENGINES["rig-space"].crowd_class(model, 0)
