@@ -157,7 +157,10 @@ BALL = Sphere((0, 0, 0), 0.1)
         (lambda: RigidObject(BALL, mass=0), "mass of an object is 0"),
         (lambda: RigidObject(BALL, mass=np.nan), "not finite"),
         (lambda: RigidObject(BALL, density=-5), "must be positive"),
-        (lambda: RigidObject(BALL, place=2 * np.eye(4)), "place of an object is not a rotation"),
+        (
+            lambda: RigidObject(BALL, place=2 * np.eye(4)),
+            "place of an object is not a rigid transform",
+        ),
         (lambda: RigidObject(BALL, velocity=(1, 2)), "velocity of an object: shape"),
         (lambda: RigidObject(BALL, spin=(1, 2, np.inf)), "spin of an object: not finite"),
         (lambda: RigidObject(BALL).moved_to(np.eye(4), 0.1), "kinematic=True"),

@@ -204,7 +204,7 @@ def test_a_body_takes_another_material_of_its_kind_and_density_only():
     assert body.energy(x) == pytest.approx(2 * softer)
     others: tuple[Any, ...] = (Material("neo-hookean"), Material("stvk", density=900.0), "stvk")
     for other in others:
-        with pytest.raises(SuppleError, match=r"cannot become|make a new body"):
+        with pytest.raises(SuppleError, match=r"make a new body"):
             body.set_material(other)
     assert body.energy(x) == pytest.approx(2 * softer)
 

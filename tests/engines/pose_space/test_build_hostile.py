@@ -192,7 +192,7 @@ def test_an_invalid_material_is_a_one_line_error():
         ("interpolation", "banana", "use one of frames, world"),
         ("interpolation", None, "use one of frames, world"),
         ("contacts", "banana", 'contacts is "banana"; use two-sided, one-sided, fixed'),
-        ("contacts", True, "of contact; use two-sided"),
+        ("contacts", True, "contacts is .*; use two-sided"),
         ("seed", "x", "seed must be a whole number"),
         ("seed", -1, "seed must be a whole number"),
         ("seed", 2.5, "seed must be a whole number"),

@@ -376,7 +376,7 @@ def test_errors_of_a_pose_name_it():
         ("material", 2e4, r"material is 20000.0; give a Material, such as Material\("),
         ("obstacles", [Plane], "obstacle 0 is a type, which"),
         ("obstacles", "ground", "obstacle 0 is a str"),
-        ("contacts", ["fixed"], "of contact; use two-sided"),
+        ("contacts", ["fixed"], "contacts is .*; use two-sided"),
         ("interpolation", ["frames"], "use one of frames, world"),
         ("seed", True, "seed must be a whole number"),
         ("most_poses", True, "most_poses is True; give a positive whole number"),

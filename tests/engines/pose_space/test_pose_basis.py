@@ -196,7 +196,7 @@ def test_more_than_there_is_cannot_be_had():
     assert pose_basis(body, rest, K, mass, region, 12).vectors.shape == (4, 3, 12)
     with pytest.raises(SuppleError, match='"tip": 13 vectors requested, but it has 12'):
         pose_basis(body, rest, K, mass, region, 13)
-    with pytest.raises(SuppleError, match="2 modes with their derivatives are 5"):
+    with pytest.raises(SuppleError, match="2 modes with their derivatives give only 5"):
         pose_basis(body, rest, K, mass, region, 6, linear=2)
     with pytest.raises(SuppleError, match="has vertex 99"):
         pose_basis(body, rest, K, mass, Region("far", np.array([99]), np.ones(1)), 2)

@@ -262,7 +262,7 @@ def test_invalid_bases_are_refused_in_one_line():
         (lambda: motion_basis(body, frames, 2, fixed=fixed), "independent directions"),
         (lambda: motion_basis(body, frames * np.nan, 2, fixed=fixed), "not finite"),
         (lambda: sketch_basis(body, [], 2, fixed=fixed), "there are no loads"),
-        (lambda: sketch_basis(body, [{tip: [0, 0, 0]}], 2, fixed=fixed), "all zero"),
+        (lambda: sketch_basis(body, [{tip: [0, 0, 0]}], 2, fixed=fixed), "all loads are zero"),
         (lambda: sketch_basis(body, [{tip: [0, 1, 0]}], 2, fixed=fixed), "1 different shapes"),
         (lambda: sketch_basis(body, [{n: [0, 1, 0]}], 1, fixed=fixed), "does not exist"),
         (lambda: sketch_basis(body, [{tip: [0, np.nan, 0]}], 1, fixed=fixed), "not finite"),

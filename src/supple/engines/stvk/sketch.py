@@ -221,7 +221,9 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
         if isinstance(vertex, bool) or not isinstance(vertex, int | np.integer):
             raise SuppleError(f"load {number}: {vertex!r} is not a vertex number")
         if not 0 <= vertex < len(force):
-            raise SuppleError(f"load {number}: vertex {vertex} is not 0 to {len(force) - 1}")
+            raise SuppleError(
+                f"load {number}: vertex {vertex} does not exist; use 0 to {len(force) - 1}"
+            )
         force[vertex] += checked_array(f"load {number} on vertex {vertex}", pull, (3,))
     return force
 
