@@ -133,7 +133,7 @@ class Materials:
             return None
         self._bytes += len(data)
         if self._bytes > MOST_IN_ALL:
-            self._lost(f"image {index}", f"comes after {MOST_IN_ALL >> 20} MiB of others")
+            self._lost(f"image {index}", f"exceeds {MOST_IN_ALL >> 20} MiB for all images")
             return None
         return data
 
