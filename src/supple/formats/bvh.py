@@ -147,8 +147,10 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
     invalid = ~np.isfinite(values) | (np.abs(values) > 1e12)
     if invalid.any():
         frame, channel = np.argwhere(invalid)[0]
-        what = f"number {channel} of frame {frame} is {values[frame, channel]}"
-        raise FormatError(f"{file}: {what}, which is infinite or too large")
+        raise FormatError(
+            f"{file}: number {channel} of frame {frame} is {values[frame, channel]};"
+            f" use finite numbers up to 1e12"
+        )
     return values, seconds
 
 

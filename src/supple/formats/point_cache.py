@@ -260,8 +260,10 @@ def _read_npz(path: Path, size: int) -> PointCache:
     frames, times = arrays.pop("frames"), arrays.pop("times")
     fits = frames.ndim == 3 and frames.shape[2] == 3 and times.shape == frames.shape[:1]
     if not fits or frames.dtype.kind != "f" or times.dtype.kind != "f":
-        what = f"frames {frames.shape} and times {times.shape}"
-        raise FormatError(f"{path.name}: has {what}; expected floats (t, n, 3) and (t,)")
+        raise FormatError(
+            f"{path.name}: has frames {frames.shape} and times {times.shape}; expected floats of"
+            f" shapes (t, n, 3) and (t,)"
+        )
     return PointCache(frames, _finite(path, times.astype(np.float64)), arrays)
 
 
