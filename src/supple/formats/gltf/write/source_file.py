@@ -171,8 +171,12 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
         data = before
     else:
         marked = FLESH.encode() in data and added == FLESH and last_addition(name, data) is None
-        lost = "cannot be restored, because it does not contain its original; use the original file"
-        raise FormatError(f"{name}: {lost if marked else f'has no {what} from Supple to remove'}")
+        lost = (
+            "does not contain its original; use the original file"
+            if marked
+            else f"has no {what} from Supple to remove"
+        )
+        raise FormatError(f"{name}: {lost}")
     originals = [kept_file(name, data), before]
     text = path.suffix.lower() == ".gltf"
     matching = [each for each in originals if each is not None and (each[:4] != MAGIC) == text]
