@@ -122,7 +122,7 @@ def test_named_parameters_that_move_nothing_are_left_out_with_a_warning():
         ({"bounds": (1, 0)}, "the lower comes first"),
         ({"bounds": {"bump9*": (0, 1)}}, "did you mean"),
         ({"bounds": "wide"}, "give .lower, upper."),
-        ({"bones": [10**6]}, "does not exist"),
+        ({"bones": [10**6]}, "is not there"),
         ({"bones": [0.5]}, "must be a list"),
         ({"cubature": 0}, "cubature"),
         ({"modes": -1}, "modes"),
