@@ -327,5 +327,5 @@ def test_a_missing_file_a_folder_and_bad_options_are_errors(tmp_path: Path):
         read_bvh(path, metres_per_unit=-1)
     with pytest.raises(FormatError, match="use y or z"):
         read_bvh(path, up="x")
-    with pytest.raises(SuppleError, match='no joint "Hipz"; near: "Hips"'):
+    with pytest.raises(SuppleError, match='no joint "Hipz"; similar names: "Hips"'):
         read_bvh(path, root="Hipz")

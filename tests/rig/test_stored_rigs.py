@@ -268,12 +268,12 @@ def set_array(name: str, make: Callable[[np.ndarray], np.ndarray]) -> Callable[[
         (set_array("0.parents", lambda x: x[::-1].copy()), "list parents first"),
         (set_array("2.vertices", lambda x: x[:-1]), "influence_counts"),
         (set_array("2.vertices", lambda x: x * np.inf), "not finite"),
-        (set_array("2.influence_columns", lambda x: x + 3), "column 5 of 3"),
+        (set_array("2.influence_columns", lambda x: x + 3), "column 5, but there are 3"),
         (set_array("2.influence_columns", lambda x: x[:-1]), "its counts do not fit"),
         (set_array("2.influence_columns", lambda x: x.astype(float)), "is float64"),
         (set_array("2.influence_counts", lambda x: x * 0), "its counts do not fit"),
-        (set_array("2.influence_weights", lambda x: x + 1), "it must be positive"),
-        (set_array("2.influence_weights", lambda x: -x), "it must be positive"),
+        (set_array("2.influence_weights", lambda x: x + 1), "weights must be positive"),
+        (set_array("2.influence_weights", lambda x: -x), "weights must be positive"),
     ],
 )
 def test_a_damaged_skinned_rig_is_an_error(change, message):
@@ -289,8 +289,12 @@ def turn_carried(header: dict, arrays: dict) -> None:
 @pytest.mark.parametrize(
     ("make", "change", "message"),
     [
-        (lambda: corrected(skinned()), set_array("4.corrections_mask", lambda x: x[:-1]), "a mask"),
-        (lambda: corrected(skinned()), set_array("4.corrections_mask", lambda x: 0 * x), "rows wh"),
+        (
+            lambda: corrected(skinned()),
+            set_array("4.corrections_mask", lambda x: x[:-1]),
+            "mask of",
+        ),
+        (lambda: corrected(skinned()), set_array("4.corrections_mask", lambda x: 0 * x), "rows, b"),
         (
             lambda: corrected(skinned()),
             set_array("3.poses", lambda x: x[[0, 0, 1]]),

@@ -129,7 +129,7 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
     count = checked_count(file, head[1], "frames", 2 * max(width, 1), n_characters + 1)
     seconds = float(as_floats(file, [head[2]], "frame time")[0])
     if not 1e-6 <= seconds <= 1e6:
-        raise FormatError(f"{file}: its frame time is {head[2][:40]}; use seconds, above 0")
+        raise FormatError(f"{file}: its frame time is {head[2][:40]}; use 1e-6 to 1e6 s")
     if count == 0 or width == 0:
         raise FormatError(f"{file}: has no {'frames' if count == 0 else 'channels'}, so no motion")
     if count * len(widths) > LARGEST_MOTION:

@@ -246,7 +246,9 @@ def check_target(path: str | Path, character: Character, motions: Sequence[str] 
     path = Path(path)
     for file in written_files(path):
         if file.exists() and not file.is_file():
-            raise FormatError(f"{file.name}: in {file.parent} is not a file; use another name")
+            raise FormatError(
+                f"{file.name}: cannot be written, as it is not a file; use another name"
+            )
     row = BAKED_MOTIONS.find(path)
     if row is not None and row.target_check:
         imported(row.target_check)(path, character, motions)

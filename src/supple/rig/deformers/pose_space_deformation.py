@@ -72,7 +72,7 @@ class PoseSpaceDeformation:
             wrong = f"example poses have {self.pose_weights.poses.shape[1]} numbers"
             raise SuppleError(f"{wrong}; the rig has {len(base.parameters)} parameters")
         if not np.array_equal(self.pose_weights.poses, poses):
-            raise SuppleError("the pose weights were made for other poses; use their poses")
+            raise SuppleError("the pose weights were made for other poses; use the same poses")
         shape = (self.pose_weights.n_poses, base.n_vertices, 3)
         self.corrections = owned_array("pose corrections", corrections, shape)
         self.parameters, self.rest_pose = base.parameters, base.rest_pose

@@ -87,7 +87,7 @@ class PoseWeights:
         self.scales = owned_array("pose scales", units, (shape[1],))
         bad = _wrong_scale(self.scales)
         if bad >= 0:
-            raise SuppleError(f"pose scale {bad} must be positive, or one of three negative ones")
+            raise SuppleError(f"pose scale {bad} must be positive, or in a negative triple")
         self.names = tuple(names) if names is not None else tuple(map(str, range(shape[0])))
         if len(self.names) != shape[0]:
             raise SuppleError(f"{len(self.names)} names for {shape[0]} poses; give one per pose")

@@ -129,13 +129,13 @@ def unpacked_weights(
     if wrong or len(weights) != starts[-1] - len(counts):
         raise SuppleError(f"{what}: its counts do not fit its {len(columns):,} entries")
     if columns.max() >= n_columns:
-        raise SuppleError(f"{what}: column {columns.max()}, but there are {n_columns}")
+        raise SuppleError(f"{what}: column {columns.max()}, but there are {n_columns} columns")
     budget.take(what, len(counts) * int(counts.max()))
     values, others = np.zeros(len(columns)), np.ones(len(columns), bool)
     others[starts[:-1]] = False
     values[others] = weights
     values[starts[:-1]] = 1 - np.add.reduceat(values, starts[:-1])
     if not (values.min() > 0 and values.max() <= 1):
-        raise SuppleError(f"{what}: a weight is {values.min():.3g}; it must be positive, the sum 1")
+        raise SuppleError(f"{what}: a weight of {values.min():.3g}; weights must be positive")
     entries = (values, columns.astype(np.int32), starts)
     return sp.csr_array(entries, shape=(len(counts), int(n_columns)))

@@ -35,8 +35,8 @@ LEAST_VOLUME = 0.1
 GUARDED_VOLUME = 0.5
 GUARD = 30.0
 #: Newton's method ends if the predicted decrease is below this fraction of the objective, or if no
-#: coordinate moves by more than this fraction of an edge. With a tenth of these, fits took half as
-#: many iterations more and moved by a thousandth of an edge, like the difference of two solvers.
+#: coordinate moves by more than this fraction of an edge. With a tenth of these, fits took 1.5
+#: times as many iterations and moved by a thousandth of an edge, like the error of the solver.
 TOLERANCE, STEP = 1e-4, 1e-3
 #: Most iterations of Newton's method in one minimisation.
 MOST_NEWTON = 60

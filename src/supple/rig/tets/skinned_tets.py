@@ -373,7 +373,7 @@ class _Transfer:
         return extended_influences(skin, self._mesh, self._samples)
 
     def extended(self, values: Floats) -> Floats:
-        """Extend values (n̄, c) of the surface; tet vertices on surface vertices keep values."""
+        """Extend values (n̄, c) of the surface; they are exact at common vertices."""
         extension = harmonic_extension(self._mesh, self._samples, values, TRANSFER_SMOOTHNESS)
         extension[self._same] = values[self._nearest[self._same]]
         return extension

@@ -207,7 +207,7 @@ class Looks:
             return "cannot be read", b""
         self._bytes += opened.GetSize()
         if self._bytes > MOST_BYTES:
-            return f"exceeds {MOST_BYTES >> 20} MiB for all images", b""
+            return f"exceeds the total of {MOST_BYTES >> 20} MiB for images", b""
         data = bytes(opened.GetBuffer() or b"")
         return ("", data) if data else ("is empty", b"")
 

@@ -33,7 +33,7 @@ def fitted_shapes(
 ) -> tuple[list[str], Singles, list[bool]]:
     """Fit shapes to the difference of stage and frames; save those of each mesh in the folder.
 
-    Returns their names, their weights (t, b), and a flag for each mesh that needs a point cache.
+    Returns their names, their weights (t, b), and for each mesh whether it needs a point cache.
     """
     character = plan.character
     # The survey also returns matrices: four times the frames.
