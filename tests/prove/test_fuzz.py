@@ -339,7 +339,7 @@ def test_a_root_of_huge_numbers_is_refused_without_a_word_of_numpy():
     roots[1, 0, 1] = -1e308
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(SuppleError, match="not a rotation"):
+        with pytest.raises(SuppleError, match="not a rigid transform"):
             Motion([0.0, 1.0], [[0.0], [1.0]], roots)
 
 
