@@ -104,7 +104,7 @@ def test_charts_and_a_page_are_drawn(folder, monkeypatch):
         (["tail.glb", "--fps", "0"], 1, "frames per second"),
         (["tail.glb", "--range", "3", "4"], 1, "lasts from 0 to 2 s"),
         (["tail.glb", "--error", "7"], 1, "the error is 7"),
-        (["tail.glb", "--strength", "-1"], 1, "a strength of -1"),
+        (["tail.glb", "--strength", "-1"], 1, "strength -1"),
         (["tail.glb", "--keys", "spline", "-o", "x.csv"], 1, "--keys is not for .csv"),
         (["tail.glb", "--plot", "x.jpg"], 1, "a sheet is a .png"),
         (["tail.glb", "--page", "x.txt"], 1, "a page ends in .html"),

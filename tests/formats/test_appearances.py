@@ -147,8 +147,8 @@ def test_without_materials_a_character_has_no_colours(tmp_path):
         ("link.png", "outside its folder"),
         ("/etc/passwd", "only files beside"),
         ("https://example.org/fur.png", "only files beside"),
-        ("no_picture.png", "is no PNG"),
-        ("data:image/png;base64,AAAA", "is no PNG"),
+        ("no_picture.png", "is not a readable PNG"),
+        ("data:image/png;base64,AAAA", "is not a readable PNG"),
         ("data:image/png;base64,A", "cannot be opened"),
     ],
 )
@@ -340,7 +340,7 @@ def test_parts_of_a_mesh_have_their_own_materials_and_display_colours_stand_in(t
         ("../secret.png", "is outside"),
         ("/etc/passwd", "is outside"),
         ("link.png", "is outside"),
-        ("no_picture.png", "is no PNG"),
+        ("no_picture.png", "is not a readable PNG"),
     ],
 )
 def test_a_picture_that_is_lost_leaves_the_surfaces_colour_and_one_line(tmp_path, file, why):

@@ -100,7 +100,7 @@ def test_betas_and_expressions_may_be_fewer_and_not_more(tmp_path):
     shape[[1, 12]] = 2.0, -1.0
     wanted = fields["v_template"] + fields["shapedirs"] @ shape
     np.testing.assert_allclose(body.shaped([0, 2.0], [0, 0, -1.0]), wanted, atol=1e-14)
-    with pytest.raises(SuppleError, match="betas: 11 numbers; this body takes 10"):
+    with pytest.raises(SuppleError, match="betas: 11 numbers; this body has 10 coefficients"):
         body.shaped(np.ones(11))
     with pytest.raises(SuppleError, match="finite"):
         body.shaped([np.nan])
@@ -222,7 +222,7 @@ def test_archives_that_declare_more_than_they_have_are_rejected_before_allocatio
     with a as good, b as bad:
         for name in good.namelist():
             bad.writestr(name, head if name == "v_template.npy" else good.read(name))
-    with pytest.raises(FormatError, match="declares more than it has"):
+    with pytest.raises(FormatError, match="declares more data than it has"):
         supple.load(tmp_path / "b.npz")
     data = (tmp_path / "a.npz").read_bytes()
     for cut in (0, 10, len(data) // 2, len(data) - 30):

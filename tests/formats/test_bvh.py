@@ -216,14 +216,14 @@ DAMAGE: dict[str, tuple[str | bytes, str]] = {
     "cut in the hierarchy": (ARM[:150], "MOTION"),
     "too many numbers": (ARM + "1 2 3\n", "21 numbers"),
     "a word in a frame": (ARM.replace("1 91 3", "1 oops 3"), '"oops"'),
-    "not a number": (ARM.replace("1 91 3", "1 nan 3"), "frame 1 has nan as number 1"),
-    "infinite": (ARM.replace("1 91 3", "1 1e999 3"), "frame 1 has inf"),
+    "not a number": (ARM.replace("1 91 3", "1 nan 3"), "number 1 of frame 1 is nan"),
+    "infinite": (ARM.replace("1 91 3", "1 1e999 3"), "number 1 of frame 1 is inf"),
     "nan offset": (ARM.replace("OFFSET 0 50 10", "OFFSET 0 nan 10"), "OFFSET"),
     "huge offset": (ARM.replace("OFFSET 0 50 10", "OFFSET 0 1e300 10"), "OFFSET"),
     "short offset": (ARM.replace("OFFSET 0 50 10", "OFFSET 0 50"), "OFFSET"),
     "no offset": (ARM.replace("OFFSET 0 50 10\n", ""), 'joint "Left Arm" has no OFFSET'),
     "a brace too few": (ARM.replace("}\nMOTION", "MOTION"), "missing"),
-    "a brace too many": (ARM.replace("MOTION", "}\nMOTION"), "too many"),
+    "a brace too many": (ARM.replace("MOTION", "}\nMOTION"), "has an extra"),
     "no opening brace": (ARM.replace("{", ""), "not followed"),
     "joint outside": (ARM.replace("ROOT Hips", "JOINT Hips"), "wrong place"),
     "root inside": (ARM.replace("JOINT", "ROOT"), "wrong place"),
@@ -240,8 +240,8 @@ DAMAGE: dict[str, tuple[str | bytes, str]] = {
     "half frames": (ARM.replace("Frames: 2", "Frames: 2.5"), "not a number of frames"),
     "wrong frames": (ARM.replace("Frames: 2", "Frames: 1"), "declares 1 frames"),
     "no frame time": (ARM.replace("Frame Time: 0.05\n", ""), "Frame Time"),
-    "zero frame time": (ARM.replace("0.05", "0"), "frame time of 0"),
-    "nan frame time": (ARM.replace("0.05", "nan"), "frame time of nan"),
+    "zero frame time": (ARM.replace("0.05", "0"), "frame time is 0"),
+    "nan frame time": (ARM.replace("0.05", "nan"), "frame time is nan"),
     "only text": ("HIERARCHY\n" + "word " * 1000 + "\nMOTION\n", "not part of a hierarchy"),
     "no joints": ("HIERARCHY\nMOTION\nFrames: 1\nFrame Time: 1\n", "no joints"),
     "bytes": (b"HIERARCHY\0\xff\xfe", "is binary, but its format is text"),
@@ -323,9 +323,9 @@ def test_a_missing_file_a_folder_and_bad_options_are_errors(tmp_path: Path):
         read_bvh(tmp_path / "none.bvh")
     with pytest.raises(FormatError, match="cannot read"):
         read_bvh(tmp_path)
-    with pytest.raises(FormatError, match="unit of -1"):
+    with pytest.raises(FormatError, match="metres_per_unit is -1"):
         read_bvh(path, metres_per_unit=-1)
     with pytest.raises(FormatError, match="use y or z"):
         read_bvh(path, up="x")
-    with pytest.raises(SuppleError, match='no joint "Hipz"; near: "Hips"'):
+    with pytest.raises(SuppleError, match='no joint "Hipz"; similar names: "Hips"'):
         read_bvh(path, root="Hipz")

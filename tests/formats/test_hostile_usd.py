@@ -232,8 +232,8 @@ def test_damage_that_leaves_a_character_gives_a_warning(tmp_path, words, change)
 @pytest.mark.parametrize(
     ("words", "change"),
     [
-        ("refers to point 5 of 3", ("[0, 1, 2]\n", "[0, 1, 5]\n")),
-        ("lists 3 corners for faces with 10000000", ("Counts = [3]", "Counts = [10000000]")),
+        ("refers to point 5 but has 3 points", ("[0, 1, 2]\n", "[0, 1, 5]\n")),
+        ("lists 3 corners, but its faces have 10000000", ("Counts = [3]", "Counts = [10000000]")),
         ("has a point that is not finite", ("(0, 1, 0)]\n", "(0, nan, 0)]\n")),
         ('lists joint "hip" twice', ('["hip", "hip/knee"]', '["hip", "hip"]')),
         ("neither valid bind nor rest", ("Transforms", "Transfers")),

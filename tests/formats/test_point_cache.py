@@ -216,7 +216,7 @@ def test_npz_with_pickles_or_without_frames_is_refused(tmp_path):
     with pytest.raises(SuppleError, match=r'b\.npz: has no "frames"'):
         read_point_cache(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", frames=np.zeros((2, 4, 3), "f4"), times=np.zeros(3))
-    with pytest.raises(SuppleError, match=r"c\.npz: frames \(2, 4, 3\) and times \(3,\)"):
+    with pytest.raises(SuppleError, match=r"c\.npz: has frames \(2, 4, 3\) and times \(3,\)"):
         read_point_cache(tmp_path / "c.npz")
     np.savez_compressed(tmp_path / "d.npz", frames=np.zeros((3000, 9000, 3), "f4"))
     with pytest.raises(SuppleError, match=r"d\.npz: expands to far more"):

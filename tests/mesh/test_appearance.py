@@ -112,7 +112,7 @@ def test_invalid_and_too_large_pictures_are_refused_before_decoding(data):
 
 
 def test_an_appearance_that_does_not_fit_its_triangles_is_refused():
-    with pytest.raises(MeshError, match="triangles with others"):
+    with pytest.raises(MeshError, match="needs the index of a material"):
         Appearance((SurfaceMaterial(),), np.array([0, 1]))
     with pytest.raises(MeshError, match="uv"):
         Appearance((SurfaceMaterial(),), np.array([0]), np.full((1, 3, 2), np.nan, np.float32))

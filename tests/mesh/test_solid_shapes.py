@@ -218,8 +218,8 @@ def sheet() -> SurfaceMesh:
     [
         (lambda: Box((0, 0, 0), (1, 0, 1)), "must be positive"),
         (lambda: Box((0, 0, 0), (1, np.nan, 1)), "not finite"),
-        (lambda: Box((0, 0, 0), (1, 1, 1), 2 * np.eye(3)), "no rotation"),
-        (lambda: Box((0, 0, 0), (1, 1, 1), np.diag([1, 1, -1])), "no rotation"),
+        (lambda: Box((0, 0, 0), (1, 1, 1), 2 * np.eye(3)), "not a rotation"),
+        (lambda: Box((0, 0, 0), (1, 1, 1), np.diag([1, 1, -1])), "not a rotation"),
         (lambda: Convex([]), "shape"),
         (lambda: Convex(np.zeros((0, 3))), "fewer than four"),
         (lambda: Convex(3.0), "shape"),
@@ -233,9 +233,9 @@ def sheet() -> SurfaceMesh:
         (lambda: Solid(open_ball()), "must be closed; it has 3 open edges"),
         (lambda: Solid(SurfaceMesh(np.zeros((3, 3)), [[0, 1, 2]])), "no area"),
         (lambda: Solid(sheet()), "thinner than the cells"),
-        (lambda: Solid(ball(), nodes=10**12), "is the most"),
+        (lambda: Solid(ball(), nodes=10**12), "use at most"),
         (lambda: Solid(ball(), nodes=0), "whole number of at least"),
-        (lambda: Solid(SurfaceMesh(1e12 * ball().vertices, ball().triangles)), "farther away"),
+        (lambda: Solid(SurfaceMesh(1e12 * ball().vertices, ball().triangles)), "farther than"),
     ],
 )
 def test_invalid_solids_are_refused_in_one_line(make: Any, words: str):

@@ -339,14 +339,14 @@ def test_a_root_of_huge_numbers_is_refused_without_a_word_of_numpy():
     roots[1, 0, 1] = -1e308
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(SuppleError, match="not a rotation"):
+        with pytest.raises(SuppleError, match="not a rigid transform"):
             Motion([0.0, 1.0], [[0.0], [1.0]], roots)
 
 
 def test_a_box_with_a_turn_of_huge_numbers_is_refused_without_a_word_of_numpy():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(SuppleError, match="no rotation"):
+        with pytest.raises(SuppleError, match="not a rotation"):
             supple.Box((0, 0, 0), (1, 1, 1), [[1.0, 0, 0], [0, 1.0, 0], [1e300, 0, 1.0]])
 
 

@@ -165,14 +165,14 @@ def test_flesh_takes_bones_or_vertices_and_says_when_there_are_none():
     np.testing.assert_array_equal(flesh.fixed, held_tets(bone, surface, mesh).vertices)
     given = fit_tet_body(surface, rig, none, tets=mesh, bones=[5, 3, 5])
     np.testing.assert_array_equal(given.fixed, [3, 5])
-    with pytest.raises(SuppleError, match="fixed vertex 99999 is not there"):
+    with pytest.raises(SuppleError, match="fixed vertex 99999 does not exist"):
         fit_tet_body(surface, rig, none, tets=mesh, bones=[99999])
 
 
 @pytest.mark.parametrize("radius", [-0.1, 1.0, np.nan])
 def test_a_radius_beyond_the_skin_is_an_error(radius):
     surface, mesh = limb()
-    with pytest.raises(SuppleError, match="bone's radius"):
+    with pytest.raises(SuppleError, match="bone radius"):
         held_tets(one_bone((0, 0, 0), (0.1, 0, 0)), surface, mesh, radius)
 
 

@@ -456,5 +456,5 @@ def test_vertices_that_are_not_there_are_errors(vertices, words):
 
 
 def test_invalid_rigs_are_errors():
-    with pytest.raises(SuppleError, match="int is no rig"):
+    with pytest.raises(SuppleError, match="int is not a rig"):
         placement(3)  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def test_bad_rest_transforms_are_named():
 def test_a_misspelt_joint_is_answered_with_near_names():
     skeleton = Skeleton(["Hips", "LeftUpLeg", "RightUpLeg"], [-1, 0, 0], np.zeros((3, 3)))
     assert skeleton.joint("LeftUpLeg") == skeleton.joint(1) == 1
-    with pytest.raises(SuppleError, match='no joint "leftUpleg"; near: "LeftUpLeg"'):
+    with pytest.raises(SuppleError, match='no joint "leftUpleg"; similar names: "LeftUpLeg"'):
         skeleton.joint("leftUpleg")
     with pytest.raises(SuppleError, match="joint 3 does not exist"):
         skeleton.joint(3)

@@ -335,7 +335,7 @@ def test_impossible_requests_are_errors(change, words):
 def test_a_surface_that_is_not_at_rest_is_an_error():
     surface, rig, mesh, _ = arm()
     moved = SurfaceMesh(surface.vertices + 0.1, surface.triangles)
-    with pytest.raises(SuppleError, match="off the rig's rest positions"):
+    with pytest.raises(SuppleError, match="from the rig's rest positions"):
         fit_tet_rig(rig, moved, mesh, [bent(20)])
 
 

@@ -261,7 +261,7 @@ def test_a_long_chain_stays_within_two_percent_together():
 def test_tracks_of_another_rig_are_refused():
     times = np.linspace(0, 1, 3)
     tracks = arm_tracks(Track("rotation", ITEM, "LINEAR", times, turns(times)))
-    with pytest.raises(SuppleError, match="a pose has 5 numbers, but its tracks 9"):
+    with pytest.raises(SuppleError, match="a pose has 5 numbers, but its tracks have 9"):
         Motion(times, np.zeros((3, 5)), tracks=tracks)
 
 

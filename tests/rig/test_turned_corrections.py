@@ -184,7 +184,7 @@ def test_rotations_that_do_not_fit_are_refused(fitted):
     with pytest.raises(SuppleError, match="unit quaternions"):
         TetRig(*parts, rotations=1.1 * fitted.rotations)
     weights = PoseWeights(np.array([[0, 0], [1, 0], [0, 1.0]]))
-    with pytest.raises(SuppleError, match="2 numbers a pose"):
+    with pytest.raises(SuppleError, match="poses have 2 numbers"):
         TetRig(fitted.mesh, fitted.start, weights, fitted.corrections, rotations=fitted.rotations)
     carried = object.__new__(SkinnedTetRig)
     with pytest.raises(SuppleError, match="skinned tets have no rotations"):

@@ -22,7 +22,7 @@ from supple.rig.motion.root_motion import split_root
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton, unique_names
 
-#: Units in use: metres, decimetres (MakeHuman), 1/0.45 inch (CMU recordings), inches, centimetres,
+#: Common units: metres, decimetres (MakeHuman), 1/0.45 inch (CMU recordings), inches, centimetres,
 #: millimetres. The format has no field for the unit.
 UNITS = (1.0, 0.1, 0.0254 / 0.45, 0.0254, 0.01, 0.001)
 #: Usual height of a captured body, in metres.
@@ -85,7 +85,7 @@ def read_bvh(
     path : str or Path
         The ``.bvh`` file.
     metres_per_unit : float, optional
-        Length of the file's unit. By default the unit in use for which the skeleton's size is
+        Length of the file's unit. By default the common unit for which the skeleton's size is
         nearest to 1.7 m, which suits people only.
     up : {"y", "z"}, optional
         By default z if the hips are above the feet along z, else y.
@@ -104,7 +104,7 @@ def read_bvh(
     path = Path(path)
     name = path.name
     if metres_per_unit is not None and not 0 < metres_per_unit < math.inf:
-        raise FormatError(f"{name}: a unit of {metres_per_unit} m; give a length above 0")
+        raise FormatError(f"{name}: metres_per_unit is {metres_per_unit}; it must be positive")
     if up not in (None, "y", "z"):
         raise FormatError(f'{name}: up cannot be "{up}"; use y or z')
     text = read_text(path, (".bvh",))
@@ -129,7 +129,7 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
     count = checked_count(file, head[1], "frames", 2 * max(width, 1), n_characters + 1)
     seconds = float(as_floats(file, [head[2]], "frame time")[0])
     if not 1e-6 <= seconds <= 1e6:
-        raise FormatError(f"{file}: has a frame time of {head[2][:40]} s")
+        raise FormatError(f"{file}: its frame time is {head[2][:40]}; use 1e-6 to 1e6 s")
     if count == 0 or width == 0:
         raise FormatError(f"{file}: has no {'frames' if count == 0 else 'channels'}, so no motion")
     if count * len(widths) > LARGEST_MOTION:
@@ -147,7 +147,10 @@ def _frames(file: str, text: str, widths: list[int]) -> tuple[Floats, float]:
     invalid = ~np.isfinite(values) | (np.abs(values) > 1e12)
     if invalid.any():
         frame, channel = np.argwhere(invalid)[0]
-        raise FormatError(f"{file}: frame {frame} has {values[frame, channel]} as number {channel}")
+        raise FormatError(
+            f"{file}: number {channel} of frame {frame} is {values[frame, channel]};"
+            f" use finite numbers up to 1e12"
+        )
     return values, seconds
 
 
@@ -179,7 +182,7 @@ def _assembled(
     else:
         root_joint = int(np.argmax(translating) if translating.any() else root_joints[0])
     roots, translations, rotations = split_root(skeleton, translations, rotations, joint=root_joint)
-    # The split translates joints without a parent; the root joint itself is then at rest.
+    # After the split, other joints without a parent translate; the root joint does not.
     translating[root_joints] = True
     translating[root_joint] &= skeleton.parents[root_joint] >= 0
     joint_pose = JointPose(skeleton, translating=[int(j) for j in np.flatnonzero(translating)])
@@ -194,7 +197,7 @@ def _assembled(
 def _local_motion(
     tree: _Hierarchy, offsets: Floats, values: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return translations (t, J, 3), rotations (t, J, 4), and which joints translate."""
+    """Return translations (t, J, 3), rotations (t, J, 4), and a mask (J,) of translating joints."""
     translations = np.tile(offsets, (len(values), 1, 1))
     rotations = np.tile([0.0, 0, 0, 1], (len(values), len(offsets), 1))
     has_channel = np.zeros((len(offsets), 3), dtype=bool)
@@ -222,11 +225,11 @@ def _add_offsets(
     has_channel: NDArray[np.bool_],
     is_root: NDArray[np.bool_],
 ) -> None:
-    """Add rest offsets to position channels that leave them out.
+    """Add rest offsets to position channels that exclude them.
 
-    The format's description has position channels relative to the offset; many programs write the
-    sum. The interpretation that keeps joints nearer to their rest positions is chosen, judged by
-    joints with a parent where these have position channels.
+    The format defines position channels relative to the offset; many programs write the sum. The
+    interpretation that keeps joints nearer to their rest positions is chosen, judged by joints with
+    a parent where these have position channels.
     """
     candidates = has_channel.any(axis=1) & ~is_root & offsets.any(axis=1)
     joints = np.flatnonzero(candidates if candidates.any() else is_root)
@@ -281,7 +284,7 @@ def _parse_hierarchy(file: str, text: str) -> _Hierarchy:
         token = tokens.popleft().lower()
         if token == "}":
             if not open_blocks:
-                raise FormatError(f'{file}: has a "}}" too many after {_last(tree)}')
+                raise FormatError(f'{file}: has an extra "}}" after {_last(tree)}')
             open_blocks.pop()
         elif token in ("root", "joint"):
             if (token == "root") != (not open_blocks) or open_blocks[-1:] == [-1]:
@@ -370,7 +373,7 @@ def _read_channels(file: str, tokens: deque[str], tree: _Hierarchy, open_blocks:
     if not open_blocks or (open_blocks[-1] < 0 and names):
         raise FormatError(f"{file}: has {where} in the wrong place")
     if len(names) > 12:
-        raise FormatError(f"{file}: the {where} are {len(names)}; a joint has 12 at most")
+        raise FormatError(f"{file}: has {len(names)} {where}; a joint has at most 12")
     if open_blocks[-1] >= 0:
         if tree.channels[open_blocks[-1]]:
             raise FormatError(f"{file}: has {where} twice")

@@ -16,7 +16,7 @@ Sample = Callable[[Floats], tuple[Floats, Floats]]
 
 #: Largest distance between vertices of clip and baked motion, as a fraction of the size.
 TOLERANCE = 2e-3
-#: Float32 roundings around a frame's time that are compared as well: clips may jump at a key.
+#: Shifts of a frame's time that are compared, in float32 roundings: clips may jump at a key.
 TIME_SHIFTS = (0, -2, 2)
 #: Most frames that are compared, and most vertices of each.
 MOST_FRAMES, MOST_VERTICES = 400, 500
@@ -45,7 +45,7 @@ def plays(sample: Sample, rig: Rig, baked: BakedMotion) -> bool:
 
 
 def _poses_of(rig: Rig, baked: BakedMotion) -> Floats:
-    """Return the baked poses of the parameters that the file's rig has; others are at rest."""
+    """Return the baked poses for the file's rig; parameters that the bake lacks are at rest."""
     columns = {parameter.name: k for k, parameter in enumerate(baked.character.rig.parameters)}
     poses = np.tile(rig.rest_pose, (len(baked.times), 1))
     for column, parameter in enumerate(rig.parameters):
@@ -57,5 +57,5 @@ def _poses_of(rig: Rig, baked: BakedMotion) -> Floats:
 def placed(
     rig: Rig, pose: Floats, root: Floats, vertices: NDArray[np.int64] | None = None
 ) -> Floats:
-    """Return the skin (n, 3) of a pose in the world; of some vertices, or of all."""
+    """Return the skin (n, 3) of a pose in the world: the given vertices, or all."""
     return rig(pose, vertices) @ root[:3, :3].T + root[:3, 3]

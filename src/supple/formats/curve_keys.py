@@ -22,7 +22,7 @@ from supple.saving import write_whole
 TrackPath = Literal["rotation", "translation", "scale", "weights"]
 #: Kinds of keys.
 KEYS = ("every", "linear", "spline")
-#: Most attempts: keys of several channels together may move the skin farther than each alone.
+#: Most choices of keys: several channels together may move the skin farther than each alone.
 MOST_TRIES = 6
 #: Lower bound of a control's reach, as a fraction of the size.
 LEAST_REACH = 1e-3
@@ -81,7 +81,7 @@ class ValueTrack:
 
 
 def track_reach(curves: FreeCurves, columns: Ints) -> Floats:
-    """Return metres that the skin moves for one unit of the parameters in `columns`; 0 for -1."""
+    """Return metres of skin motion per unit of each parameter in `columns`; 0 for column -1."""
     reach = np.zeros(len(columns))
     reach[columns >= 0] = skin_reach(curves.character.rig, columns[columns >= 0])
     return reach
@@ -200,7 +200,7 @@ def write_json_curves(
 
 
 def _values(curves: FreeCurves, additive: bool) -> Floats:
-    """Return values of the free parameters, (t, k), or what is added to the keys."""
+    """Return values of the free parameters, (t, k); their additions to the keys if `additive`."""
     if not additive:
         return curves.values
     rest = np.asarray(curves.character.rig.rest_pose)[curves.columns]

@@ -60,7 +60,7 @@ def reading(name: str) -> Iterator[None]:
     except MemoryError as error:
         raise FormatError(f"{name}: needs more memory than there is; simplify it") from error
     except (Exception, SystemExit) as error:
-        # Readers of other libraries raise anything, and one of them exits.
+        # Readers of other libraries raise exceptions of any type; one calls exit().
         why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]
         raise FormatError(
             f"{name}: is damaged and cannot be read ({type(error).__name__}: {why}); save it again"
@@ -68,7 +68,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def warn_of_defects(name: str, defects: list[Defect]) -> None:
-    """Warn of each defect that a mesh keeps."""
+    """Warn of each defect that remains in a mesh."""
     for defect in defects:
         warn(f"{name}: {defect.message}; continuing")
 
@@ -92,7 +92,7 @@ def checked_count(name: str, text: object, what: str, least_bytes: int, availabl
     except ValueError as error:
         raise FormatError(f'{name}: "{str(text)[:40]}" is not a number of {what}') from error
     if count < 0:
-        raise FormatError(f"{name}: declares {count} {what}")
+        raise FormatError(f"{name}: declares {count} {what}, a negative number; it is damaged")
     if count * least_bytes > available:
         raise FormatError(
             f"{name}: declares {count} {what}, more than its {available} bytes can hold;"

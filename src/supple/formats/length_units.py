@@ -11,7 +11,7 @@ from typing import Any
 from supple.checks import checked_number, shown
 from supple.errors import SuppleError
 
-#: Metres to a unit, by its symbol, and the unit's name.
+#: Metres per unit and the unit's name, by its symbol.
 UNITS = {
     "m": (1.0, "metres"),
     "cm": (0.01, "centimetres"),

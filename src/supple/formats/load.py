@@ -41,8 +41,8 @@ def load(
         Whether to keep flesh that Supple has baked into the file (`supple.save`), as blend shapes.
         By default it is removed with a warning, so that it can be baked again.
     **options
-        For files that Blender reads: `armature`, its name if there are several. For body models:
-        `motion`, a file of AMASS or a clip of a hand; `betas`, `expression`, and others of
+        For files that Blender reads: `armature`, the name of one of several. For body models:
+        `motion`, a file of AMASS or a clip of a hand; `betas`, `expression`, and other options of
         `supple.formats.smpl.load_body.load_body`.
 
     Returns

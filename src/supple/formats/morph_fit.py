@@ -38,7 +38,7 @@ MOST_WEIGHT = 30.0
 GIVE_UP = 3.0
 #: Components whose variance is below this fraction of the largest are rounding.
 ROUNDING = 1e-14
-#: Where the offsets themselves exceed the error, shapes may exceed that by this factor.
+#: If the offsets themselves exceed the error, shapes may exceed the offsets' error by this factor.
 SLACK = 1.25
 
 
@@ -52,7 +52,7 @@ def fit_morphs(
     most: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Singles, Singles, float]:
-    """Return few shapes (b, n, 3), their weights (t, b) and the largest error over the size.
+    """Return few shapes (b, n, 3), their weights (t, b), and the largest error over the size.
 
     `offsets` (t, n, 3) are displacements of bound positions in metres, which `matrices` (t, n, 3,
     3) (None for the identity) map to displacements after skinning; `moves` (t, n, 3) are the
@@ -205,7 +205,7 @@ class _Search:
     def _measure(
         self, shapes: Singles, weights: Singles, give_up: float = np.inf
     ) -> tuple[float, Floats, Floats]:
-        """Return the largest error after skinning of all, by vertex and by frame, over the size.
+        """Return the largest error after skinning: overall, by vertex, by frame; relative to size.
 
         Stops at the first frame with an error above `give_up`.
         """
@@ -221,7 +221,7 @@ class _Search:
         return float(by_frame.max()), by_vertex, by_frame
 
     def _frame_error(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
-        """Return the largest error of a frame's offsets; raise `by_vertex` to it."""
+        """Return the largest error of a frame's offsets; update the maxima in `by_vertex`."""
         targets = self.offsets[frame] if self.moves is None else self.moves[frame]
         goal = np.ascontiguousarray(targets, dtype=np.float32)
         if self.matrices is None:

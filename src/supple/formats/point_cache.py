@@ -1,6 +1,6 @@
 """Point caches: the skin's vertices frame by frame, for Blender, Maya, Houdini and NumPy.
 
-All contain world positions in metres, +Y up, of the character's welded surface. A cache has no
+All formats have world positions in metres, +Y up, of the character's welded surface. A cache has no
 faces and fits only a mesh with the same vertex order, so the matching mesh is written beside it as
 ``…_rest.obj``. In Blender: import that mesh with its vertex order kept, add a Mesh Cache modifier,
 choose the cache; the default axes are right, since an imported .obj is rotated as an object. The
@@ -260,7 +260,10 @@ def _read_npz(path: Path, size: int) -> PointCache:
     frames, times = arrays.pop("frames"), arrays.pop("times")
     fits = frames.ndim == 3 and frames.shape[2] == 3 and times.shape == frames.shape[:1]
     if not fits or frames.dtype.kind != "f" or times.dtype.kind != "f":
-        raise FormatError(f"{path.name}: frames {frames.shape} and times {times.shape} do not fit")
+        raise FormatError(
+            f"{path.name}: has frames {frames.shape} and times {times.shape}; expected floats of"
+            f" shapes (t, n, 3) and (t,)"
+        )
     return PointCache(frames, _finite(path, times.astype(np.float64)), arrays)
 
 

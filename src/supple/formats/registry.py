@@ -75,7 +75,7 @@ class CurveFormat:
         In lower case, with the dot.
     writer : str
         ``"module:function"`` of a function that takes the path, the `FreeCurves` and keyword-only
-        options, and returns figures as a dict.
+        options, and returns results as a dict.
     remover : str
         ``"module:function"`` of a function of a path and a file with additions that writes the
         original; "" if a file holds only the motion.
@@ -166,7 +166,7 @@ class FormatTable(Generic[Row]):
         return next((row for row in self.rows if suffix in row.suffixes), None)
 
     def required(self, path: Path, action: str) -> Row:
-        """Return the row of the path's suffix; FormatError, with the failed action, without one."""
+        """Return the row of the path's suffix; FormatError, which names `action`, without one."""
         row = self.find(path)
         if row is None:
             suffix, listed = path.suffix.lower(), ", ".join(self.suffixes())

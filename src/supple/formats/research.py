@@ -81,7 +81,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _largest_weights(weights: Floats) -> tuple[Ints, Floats]:
-    """Return joints and values of the eight largest of the weights (n, J) of each vertex, ≥ 0."""
+    """Return joints and values of each vertex's eight largest weights, ≥ 0, from all (n, J)."""
     joints = np.argsort(-weights, axis=1, kind="stable")[:, :8]
     return joints, np.maximum(np.take_along_axis(weights, joints, axis=1), 0.0)
 
@@ -133,8 +133,8 @@ def read_complementary(
         weights = _parsed(files["weight_file"], ".dmat", _parse_dmat)
         if weights.shape != (len(tets.vertices), len(edges)):
             raise FormatError(
-                f"{path.name}: weights of {weights.shape[0]} vertices and {weights.shape[1]} bones "
-                f"for {len(tets.vertices)} vertices and {len(edges)} bones"
+                f"{path.name}: has weights of {weights.shape[0]} vertices and {weights.shape[1]} "
+                f"bones, but {len(tets.vertices)} vertices and {len(edges)} bones"
             )
         text = read_text(files["anim_file"], (".txt",))
         animation = _parse_animation(files["anim_file"].name, text, len(edges))
@@ -154,7 +154,7 @@ def _named_files(path: Path) -> dict[str, Any]:
         files[key] = path.parent / value
     dt = content.get("dt", 1 / 24)
     if not isinstance(dt, int | float) or not 1e-5 < dt < 10:
-        raise FormatError(f'{name}: "dt" is not a time step in seconds')
+        raise FormatError(f'{name}: "dt" is not a time step; give positive seconds')
     files["dt"] = float(dt)
     return files
 
@@ -203,8 +203,8 @@ def _parse_dmat(name: str, text: str) -> Floats:
 
 
 class _Animation(NamedTuple):
-    """Rest position of the root, its rotations and positions (t, 3), and rotations of bones (t ·
-    b), about axes of the neutral pose.
+    """Rest position of the root, its rotations (t) and positions (t, 3), and rotations of bones
+    (t · b, frame by frame) about axes of the neutral pose.
     """
 
     rest_position: Floats
@@ -377,7 +377,7 @@ def _clips(
             budget -= file.stat().st_size
             if budget < 0:
                 notes.append(
-                    f"{file.name}: is beyond the limit of JSON; further motions are ignored"
+                    f"{file.name}: exceeds the limit of JSON data; further motions are ignored"
                 )
                 break
             content = _read_json(file)
@@ -420,7 +420,7 @@ def _parents_first(parents: Ints) -> tuple[Ints, Ints]:
     """Return an order with parents before children, and the parents in that order."""
     count = len(parents)
     if parents.max() >= count:
-        raise FormatError(f"a bone has the parent {parents.max()} of {count} bones")
+        raise FormatError(f"a bone has parent {parents.max()}, but the last bone is {count - 1}")
     depth, above = np.zeros(count, np.int64), np.maximum(parents, -1)
     for _ in range(count + 1):
         if (above < 0).all():

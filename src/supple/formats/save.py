@@ -59,7 +59,7 @@ def save(
     Returns
     -------
     dict
-        Figures: ``n_shapes``, the ``error`` reached, ``bytes`` and more, depending on the format.
+        Results: ``n_shapes``, the ``error`` reached, ``bytes`` and more, depending on the format.
         For several files ``paths``, the most shapes, the largest error, and the sum of bytes.
 
     Raises
@@ -220,7 +220,7 @@ def _check_extra(path: Path, row: CurveFormat) -> None:
 
 
 def _summed(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of several files as one: most shapes, largest error, sum of bytes."""
+    """Return the results of several files as one: most shapes, largest error, sum of bytes."""
     combine = {"n_shapes": max, "error": max, "bytes": sum, "n_frames": sum}
     return {
         name: total(each[name] for each in figures)  # type: ignore[operator]
@@ -246,7 +246,9 @@ def check_target(path: str | Path, character: Character, motions: Sequence[str] 
     path = Path(path)
     for file in written_files(path):
         if file.exists() and not file.is_file():
-            raise FormatError(f"{file.name}: cannot be written to {file.parent}; it is not a file")
+            raise FormatError(
+                f"{file.name}: cannot be written, as it is not a file; use another name"
+            )
     row = BAKED_MOTIONS.find(path)
     if row is not None and row.target_check:
         imported(row.target_check)(path, character, motions)

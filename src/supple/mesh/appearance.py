@@ -49,7 +49,7 @@ class Texture:
     data
         Bytes of the picture file.
     wrap
-        Continuation beyond 0 to 1, along u and along v.
+        Wrap mode outside the range 0 to 1, along u and along v.
     smooth
         Whether pixels are interpolated.
     """
@@ -87,7 +87,7 @@ class Texture:
         except Image.DecompressionBombError:
             raise FormatError("has too many pixels") from None
         except Exception:  # Pillow's readers raise various errors
-            raise FormatError("is no PNG, JPEG or WebP that can be read") from None
+            raise FormatError("is not a readable PNG, JPEG or WebP") from None
         width, height = image.size
         if width * height > MOST_PIXELS:
             raise FormatError(f"is of {width:,} × {height:,} pixels, which are too many")
@@ -195,7 +195,7 @@ class SurfaceMaterial:
         Meaning of the opacity: ``"opaque"``: ignored; ``"mask"``: invisible below `cutoff`;
         ``"blend"``: transparency.
     cutoff
-        For ``"mask"``.
+        Least opacity of visible points, for ``"mask"``.
     """
 
     name: str = ""
@@ -231,7 +231,7 @@ class Appearance:
     def __post_init__(self) -> None:
         m, count = len(self.material_of), len(self.materials)
         if m == 0 or not (self.material_of.min() >= 0 and self.material_of.max() < count):
-            raise MeshError(f"an appearance has {count} materials, and triangles with others")
+            raise MeshError(f"each triangle needs the index of a material, 0 to {count - 1}")
         for name, values, shape in (("uv", self.uv, (m, 3, 2)), ("tints", self.tints, (m, 3, 4))):
             if values is not None and not (values.shape == shape and np.isfinite(values).all()):
                 raise MeshError(f"{name} of an appearance are not finite numbers of shape {shape}")

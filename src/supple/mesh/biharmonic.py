@@ -30,7 +30,7 @@ TOLERANCE = 1e-6
 _STAGES = (2.0, 3.5, 6.0, 10.0)
 _ITERATIONS = 20
 _OVER_RELAXATION = 1.6
-# Exchanges of bounds, each a factorisation; three are usual.
+# Most exchanges of the active set, each with a factorisation; three are usual.
 _MOST_EXCHANGES = 40
 
 
@@ -106,7 +106,7 @@ def _owners(handles: Sequence[ArrayLike], n_vertices: int) -> Ints:
             raise SuppleError(f"handle {index} must be a list of vertex numbers, at least one")
         if vertices.min() < 0 or vertices.max() >= n_vertices:
             raise SuppleError(
-                f"handle {index} has a vertex that is not there; there are {n_vertices}"
+                f"handle {index} has a vertex out of range; use 0 to {n_vertices - 1}"
             )
         taken = owner[vertices] >= 0
         if taken.any():
@@ -147,7 +147,7 @@ def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
         weights[loose, chosen[np.searchsorted(labels, component[loose])]] = 1.0
         warn(
             f"{counted(len(lost), 'component has', 'components have')} no handle (first at vertex "
-            f"{loose[0]}); the nearest is used: add one there, or remove the component"
+            f"{loose[0]}); the nearest handle is used: add one there, or remove the component"
         )
     return ~has_handle[component]
 
@@ -266,7 +266,7 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
         low = np.where(at_bound, low & (slope > 0), x < 0)
         high = np.where(at_bound, high & (slope < 0), x > 1)
     if smallest > 100 * TOLERANCE:
-        warn(f"the weight of handle {column} is {smallest:.1g} from the smoothest; use better tets")
+        warn(f"the weight of handle {column} is {smallest:.1g} from the optimum; use better tets")
     return best
 
 

@@ -27,7 +27,7 @@ APART = 3.0
 _CREASE = 40.0
 # Two sides face each other when their normals are within 60 degrees of opposed.
 _OPPOSED = -0.5
-# Largest sideways fraction of the distance of a vertex above a triangle.
+# Largest tangential fraction of the offset of a vertex from its nearest point on a triangle.
 _SIDEWAYS = 0.7
 # Tolerance of the side of a triangle, as a fraction of the distance.
 _SLACK = 0.01
@@ -35,7 +35,7 @@ _SLACK = 0.01
 _MOST_PAIRS = 1_000_000
 #: Contact distance, as a fraction of the boundary's mean edge at the neutral pose.
 TOUCHING = 0.5
-#: Smallest distance of touching parts at the neutral pose, in such edges.
+#: Smallest distance of touching parts at the neutral pose, in mean edges of the boundary.
 FAR = 2.0
 #: Tolerance of the length of an obstacle's normals.
 UNIT = 1e-4
@@ -106,7 +106,7 @@ def _inside_another_part(boundary: PosedBoundary, step: float) -> Bools:
 
 
 def _candidates(boundary: PosedBoundary, distance: float) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield triangles that may be near, of vertices from `first` on, as CSR lists."""
+    """Yield a first vertex, and CSR lists of triangles that may be near vertices from it on."""
     corners = boundary.points[boundary.triangles]
     middles = corners.mean(axis=1)
     radius = np.linalg.norm(corners - middles[:, None], axis=2).max()
@@ -295,7 +295,7 @@ def find_boundary_contacts(
     mesh
         The tets, whose boundary may touch.
     rest
-        (n, 3) vertices at the neutral pose, or None for the mesh's own.
+        (n, 3) vertices at the neutral pose, or None for those of the mesh.
     posed
         (n, 3) vertices at the pose.
     distance
@@ -329,7 +329,7 @@ def find_boundary_contacts(
 def _positions(what: str, values: ArrayLike, mesh: TetMesh) -> Floats:
     points = checked_array(what, values, mesh.vertices.shape)
     if np.abs(points).max() > LARGEST_COORDINATE:
-        raise SuppleError(f"{what}: farther than {LARGEST_COORDINATE:g} from the origin")
+        raise SuppleError(f"{what}: one is farther than {LARGEST_COORDINATE:g} from the origin")
     return points
 
 

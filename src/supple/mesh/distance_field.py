@@ -58,7 +58,7 @@ class Solid:
             raise SuppleError(f"a solid needs a SurfaceMesh, not a {type(surface).__name__}")
         count = checked_count("the number of nodes", nodes, 1000)
         if count > MOST_NODES:
-            raise SuppleError(f"a solid of {count} nodes; {MOST_NODES} is the most")
+            raise SuppleError(f"a solid has {count} nodes; use at most {MOST_NODES}")
         facing = _facing(surface)
         origin, shape, spacing = _grid(facing.bounds, count)
         object.__setattr__(self, "surface", facing)
@@ -87,7 +87,7 @@ class Solid:
 def _facing(surface: SurfaceMesh) -> SurfaceMesh:
     """Return the surface welded and facing outward; raise an error if it is not closed."""
     if np.abs(surface.vertices).max() > FARTHEST:
-        raise SuppleError(f"a vertex of the solid is farther away than {FARTHEST:.0e} m")
+        raise SuppleError(f"a vertex of the solid is farther than {FARTHEST:.0e} m from the origin")
     welded, _ = surface.welded()
     has_area = np.ones(len(welded.triangles), bool)
     has_area[welded.degenerate_triangles()] = False

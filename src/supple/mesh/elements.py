@@ -19,7 +19,7 @@ class ElementMesh(Bounded, ABC):
     """Vertices, elements and named sets of elements, in checked arrays.
 
     A subclass defines the name of its elements, which is also their field, the corners of a face
-    (counterclockwise from outside a positive element), and the order that mirrors one. Its fields
+    (counterclockwise from outside a positive element), and the mirrored corner order. Its fields
     are its constructor's arguments, so that `dataclasses.replace` works.
     """
 
@@ -75,7 +75,7 @@ class ElementMesh(Bounded, ABC):
         return faces.reshape(-1, faces.shape[2])[self._first_faces(lambda uses: uses == 1)]
 
     def _first_faces(self, select: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return the first occurrences of faces by their number of elements, ascending."""
+        """Return first occurrences of faces, ascending; `select` tests their number of elements."""
         keys = topology.face_keys(self.elements, self.faces, len(self.vertices))
         _, first, uses = np.unique(keys, return_index=True, return_counts=True)
         return np.sort(first[select(uses)])

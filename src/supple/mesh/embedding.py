@@ -19,9 +19,9 @@ from supple.mesh.topology import face_keys
 
 # Tets in a leaf of the tree.
 _LEAF = 4
-# Relative difference of equal distances: the nearest point belongs to several tets.
+# Relative difference below which distances are equal: a nearest point may belong to several tets.
 _TIE = 1e-9
-# Rounding must not open a gap between neighbours.
+# Tolerance of coordinates inside a tet, so that rounding opens no gap between neighbours.
 _GAP = 1e-10
 
 
@@ -183,7 +183,7 @@ def _box_squared(x, y, z, low, high, node):  # type: ignore[no-untyped-def]
 
 @compiled
 def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
-    """Return the squared distance to a segment, of a projection `along` it."""
+    """Return the squared distance of a point to a segment, from its projection `along` that."""
     if along <= 0.0 or squared <= 0.0:
         return to_start
     if along >= squared:

@@ -23,9 +23,9 @@ _TETS = np.array(
 )
 # The face that lies beyond the low and the high end of each axis.
 _BEYOND = np.array([[5, 3], [2, 4], [0, 1]])
-# Newton's method ends here, in reference coordinates.
+# Step in reference coordinates that ends Newton's method, and most iterations.
 _EXACT, _ITERATIONS = 1e-13, 30
-# Outside by this much is rounding.
+# Points outside by at most this count as inside: rounding.
 _GAP = 1e-9
 # Largest number of moves of a point to a neighbour, across curved faces.
 _MOVES = 6
@@ -118,7 +118,7 @@ def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
 
 
 def _nearest(places: Floats, mesh: HexMesh) -> tuple[Ints, Floats]:
-    """Find the hex nearest to each point, with faces as flat, and a start in it."""
+    """Find the hex nearest to each point, with faces taken as flat, and initial coordinates."""
     near = locate(places, TetMesh(mesh.vertices, mesh.hexes[:, _TETS].reshape(-1, 4)))
     corners = CORNERS[_TETS[near.tet % 6]].astype(np.float64)
     start = np.einsum("ka,kac->kc", near.barycentric, corners)

@@ -155,7 +155,7 @@ class Box:
         rotation = np.eye(3) if turn is None else owned_array("turn of the box", turn, (3, 3))
         small = np.clip(rotation, -2.0, 2.0)  # nothing overflows
         if np.abs(small.T @ small - np.eye(3)).max() > RIGHT_ANGLES or np.linalg.det(small) < 0:
-            raise SuppleError("the turn of a box is no rotation; give unit columns at right angles")
+            raise SuppleError("the turn of a box is not a rotation; give orthonormal columns")
         sides = owned_array("half sides of the box", half, (3,))
         if sides.min() <= 0:
             raise SuppleError(f"a half side of a box is {sides.min():g}; all must be positive")
@@ -249,7 +249,7 @@ class Convex:
 
 
 def check_obstacle(number: int, obstacle: object) -> None:
-    """Raise an error unless `obstacle`, with index `number`, has distances."""
+    """Raise an error unless `obstacle`, with index `number`, has a method `distances`."""
     if not isinstance(obstacle, Obstacle) or isinstance(obstacle, type):
         raise SuppleError(
             f"obstacle {number} is a {type(obstacle).__name__}, which has no distances; "

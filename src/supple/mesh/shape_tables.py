@@ -51,10 +51,10 @@ class PlacedShape(Protocol):
 
 
 class ShapeTables(NamedTuple):
-    """Shapes as numbers. Rotations and translations may be written between steps."""
+    """Shapes as numbers. Rotations and translations may be changed between steps."""
 
     kinds: Ints
-    """(o,) ``OTHER`` for obstacles that implement distances() alone."""
+    """(o,) kind of each; ``OTHER`` for obstacles that implement distances() alone."""
     numbers: Floats
     """(o, 15) plane: point, normal; sphere: centre, radius; capsule: ends, radius; box: centre,
     half sides, rotation by rows."""

@@ -110,7 +110,7 @@ class SurfaceMesh(Bounded):
             The new vertex of each old one.
         """
         if not (np.isfinite(tolerance) and tolerance >= 0):
-            raise MeshError(f"welding tolerance is {tolerance}, not a length")
+            raise MeshError(f"welding tolerance is {tolerance}; use a finite length, at least 0")
         exact = _equal_points(self.vertices)
         first = _first_of_each(exact)
         if tolerance > 0:
@@ -179,7 +179,7 @@ class SurfaceMesh(Bounded):
             return topology.defect("inside-out components", inverted, "triangle")
         first = int(np.argmax(labels == inverted[0]))
         number = counted(len(inverted), "closed component")
-        message = f"has {number} inside out, or bounding a hollow (first at triangle {first})"
+        message = f"has {number} inside out, or bounding a cavity (first at triangle {first})"
         return Defect("inside-out components", len(inverted), first, message)
 
 

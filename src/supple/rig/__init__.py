@@ -1,4 +1,4 @@
-"""Rigs: black boxes from a pose to a surface, and what they are made of."""
+"""Rigs: functions from a pose to a surface, and their parts."""
 
 from typing import TYPE_CHECKING
 

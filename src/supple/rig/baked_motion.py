@@ -29,7 +29,7 @@ class BakedMotion:
     loop
         Whether the last frame leads into the first.
     report
-        Settings and figures of the simulation, as plain values for JSON.
+        Settings and results of the simulation, as plain values for JSON.
     readings
         Readings of the engine by name at the step before each frame; see `frame_readings`. Empty
         for the first frame.

@@ -30,9 +30,9 @@ Part = TypeVar("Part")
 #: Name of the default motion of characters without motions; its duration in seconds and rate.
 WIGGLE = "wiggle"
 SECONDS, RATE = 3.0, 30
-#: Amplitude of its shaking, relative to the size, and its frequency in Hz.
+#: Amplitude of the default motion's shaking, relative to the size, and its frequency in Hz.
 SHAKEN, SHAKES = 0.05, 2.5
-#: Amplitude of its tilting in radians, and its frequency in Hz.
+#: Amplitude of the default motion's tilting in radians, and its frequency in Hz.
 TILTED, TILTS = 0.2, 1.5
 
 
@@ -127,7 +127,7 @@ class Character:
         Raises
         ------
         SuppleError
-            If it matches no motion, or more than one; the message names them, or the nearest.
+            If it matches no motion, or several; the message lists the matches or similar names.
         """
         return self.motions[one_name(self.motions, name, self.name)]
 
@@ -159,7 +159,7 @@ class Character:
         tets
             Number of tets, or tets that fill the surface.
         most_added
-            Number of poses that may be added where the motions would invert tets between those.
+            Most poses that are added where motions would invert tets between the example poses.
         progress
             Called with the completed fraction, 0 to 1, and a description.
         **options

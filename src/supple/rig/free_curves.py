@@ -1,4 +1,4 @@
-"""Free curves: a motion with simulated free parameters, beside the keyed ones."""
+"""Free curves: a motion with simulated free parameters, in addition to keyed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from supple.rig.skeleton.skinning import skinned_core
 ROUNDING = 1e-6
 #: Step of the differences that measure how far a parameter moves the skin.
 PROBE = 1e-2
-#: Largest strength.
+#: Largest strength of scaled curves.
 STRONGEST = 100.0
 
 
@@ -62,7 +62,7 @@ class FreeCurves(Motion):
     span
         First and last second of the whole clip, of which this may be a part.
     report
-        Settings and figures of the simulation, as plain values for JSON.
+        Settings and results of the simulation, as plain values for JSON.
     """
 
     character: Character = None  # type: ignore[assignment]
@@ -159,7 +159,9 @@ class FreeCurves(Motion):
         """
         factor = checked_number("strength", strength)
         if not 0 <= factor <= STRONGEST:
-            raise SuppleError(f"a strength of {factor:g}; use 0 to {STRONGEST:g}, 1 as simulated")
+            raise SuppleError(
+                f"strength {factor:g}; use 0 to {STRONGEST:g}, where 1 is as simulated"
+            )
         poses = self.poses.copy()
         if factor != 1:
             poses = self.keyed + factor * (self.poses - self.keyed)

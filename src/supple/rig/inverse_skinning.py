@@ -24,7 +24,7 @@ from supple.compiled.jit import compiled
 from supple.errors import SuppleError
 from supple.rig.protocol import Deformer, Rig, checked_pose, optional_method
 
-#: Singular values below this part of the vertex's usual stretch are inverted only in part; the
+#: Singular values below this fraction of the vertex's usual stretch are inverted only in part; the
 #: next floor is tried where the loss exceeds the tolerance.
 FLOORS = (0.2, 0.05, 0.0125)
 #: Most iterations for rigs that are not affine, and the residual that ends them, relative to the
@@ -34,7 +34,7 @@ MOST_ITERATIONS, SETTLED = 8, 1e-7
 PROBE = 1e-5
 #: Lower bound of a stretch, so that its square is not zero.
 NOTHING = 1e-30
-#: For `SkinTransfer`: singular values below this part of the mean are hardly inverted; and a
+#: For `SkinTransfer`: singular values below this fraction of the mean are hardly inverted; and a
 #: constant added to squared ones, so that joints scaled to zero give finite results.
 TRANSFER_FLOOR, LEAST = 0.05, 1e-12
 
@@ -65,7 +65,7 @@ def offsets_before_skinning(
 ) -> Floats:
     """Compute offsets (n, 3) of the bound positions whose skinned result is the surface `wanted`.
 
-    `wanted` and `present`, the rig's own positions at the pose, are (n, 3) in the rig's space
+    `wanted` and `present`, the rig's positions at the pose, are (n, 3) in the rig's space
     without root motion. `tolerance` is the largest error of a vertex, in metres, where its matrix
     (n, 3, 3) is nearly singular, by default a thousandth of the size; larger values give smaller
     offsets. `stretch` (n,) is the usual stretch of each vertex, such as `largest_stretch` of a
@@ -159,7 +159,7 @@ def inverted_moves(
 ) -> Floats:
     """Compute offsets d with M d near `moves`; small where M is nearly singular or nearly zero.
 
-    Both are relative to `stretch`, (n,); by default to the stretch of M itself.
+    Singular values are compared with `stretch`, (n,); by default with the stretch of M itself.
     """
     usual = _stretch(matrices) if stretch is None else stretch
     # Rows of the adjugate: most matrices are far from singular and need no decomposition.

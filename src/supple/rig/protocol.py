@@ -80,7 +80,7 @@ class Rig(Protocol):
         """The pose in which every parameter has its rest value, (s,)."""
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions (n, 3) of all vertices, or (k, 3) of the listed ones: equal numbers."""
+        """Return positions (n, 3) of all vertices, or the same numbers (k, 3) of listed ones."""
 
 
 @runtime_checkable

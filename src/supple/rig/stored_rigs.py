@@ -226,7 +226,7 @@ def restored_rigs(
     for name, array in arrays.items():
         digits, _, field = name.partition(".")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 6 and field):
-            raise SuppleError(f'a stored rig has an array "{name[:40]}" of no part')
+            raise SuppleError(f'a stored rig has an array "{name[:40]}" without a part number')
         if int(digits) >= len(entries):
             raise SuppleError(f'a stored rig has an array "{name[:40]}" of a missing part')
         arrays_of[int(digits)][field] = array
@@ -247,13 +247,13 @@ def _checked_header(header: Any) -> tuple[list[Any], dict[str, int]]:
         raise SuppleError("the parts of a stored rig are not a list, or too many")
     for name, number in roots.items():
         if type(number) is not int or not 0 <= number < len(entries):
-            raise SuppleError(f'the stored rig "{str(name)[:40]}" is no part of the file')
+            raise SuppleError(f'the stored rig "{str(name)[:40]}" refers to a missing part')
     _check_uses(entries)
     return entries, roots
 
 
 def _check_uses(entries: list[Any]) -> None:
-    """Refuse rigs that use so many parts, counted with repetitions, that evaluation never ends."""
+    """Refuse rigs whose parts, counted with repetitions, are too many to evaluate."""
     uses: list[int] = []
     for entry in entries:
         parts = entry.get("parts") if isinstance(entry, dict) else None
@@ -262,7 +262,7 @@ def _check_uses(entries: list[Any]) -> None:
         earlier = [n for n in numbers if type(n) is int and 0 <= n < len(uses)]
         uses.append(1 + sum(uses[n] for n in earlier))
         if uses[-1] > MOST_USES:
-            raise SuppleError("a stored rig is built on too many others")
+            raise SuppleError("a stored rig is built on too many other parts")
 
 
 def _restored(

@@ -208,7 +208,7 @@ def test_an_invalid_material_is_a_one_line_error():
         ("tets", None, "tets"),
         ("tets", 10**9, "cannot make 1000000000 tets"),
         ("bones", "x", "fixed vertices must be a list"),
-        ("bones", [999], "fixed vertex 999 is not there; there are 117"),
+        ("bones", [999], "fixed vertex 999 does not exist; there are 117"),
         ("bones", np.arange(117), "every tet vertex is fixed"),
         ("gamma", -1, "gamma is -1"),
         ("gamma", "x", "gamma"),

@@ -434,7 +434,7 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
         (lambda h, t: t["regions.0.exponents"].__setitem__((0, 0), 3000), "steps are too small or"),
         (lambda h, t: h.update(basis_bits=32), '"regions.0.basis" is int16'),
         (lambda h, t: h.update(basis_bits=8), '"regions.0.basis" is int16'),
-        (lambda h, t: t["mass_products.mask"].__setitem__(0, 0), "where its mask has"),
+        (lambda h, t: t["mass_products.mask"].__setitem__(0, 0), "but its mask has"),
     ],
 )
 def test_a_file_edited_by_somebody_who_signs_it_is_still_refused(change, message):

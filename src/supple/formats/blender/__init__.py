@@ -1,1 +1,1 @@
-"""Characters of .blend and .fbx files, through Blender in a process of its own."""
+"""Characters of .blend and .fbx files, through Blender in a separate process."""

@@ -152,7 +152,7 @@ def write_blend(
 
 
 def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Have Blender write a file and its point caches; then both replace the old ones, or neither.
+    """Let Blender write a file and its point caches, then replace both old ones, or neither.
 
     Caches of other clips are kept, since the source may be the file itself.
     """
@@ -179,7 +179,7 @@ def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _replaced(folder: Path, new: Path, old: Path) -> Iterator[None]:
-    """Replace a folder by a new one, if there is one; undo that if a step fails."""
+    """Replace `folder` by `new`, if that exists; restore both if the context fails."""
     if not new.is_dir():
         yield
         return

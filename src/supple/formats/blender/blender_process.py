@@ -43,8 +43,8 @@ class BlenderProgram:
     origin: str
 
     def command(self, request: Path) -> list[str]:
-        """Return the command that answers a request, without settings, add-ons or scripts of the
-        user.
+        """Return the command that processes a request; the user's settings, add-ons and scripts are
+        disabled.
         """
         script = SCRIPT.format(folder=str(addon_folder()), request=str(request))
         if self.module:
@@ -79,9 +79,9 @@ def environment_python(folder: Path) -> Path:
 
 
 def found_blender() -> BlenderProgram | None:
-    """Return the Blender to use: the one in a variable, Supple's own, or one on the PATH.
+    """Return the Blender of a variable, of ``supple blender --install``, or on the PATH, or None.
 
-    Raises SuppleError if a variable names a missing one.
+    Raises SuppleError if a variable names a program or environment that does not exist.
     """
     if setting := os.environ.get(PROGRAM):
         program = shutil.which(setting)
@@ -113,7 +113,7 @@ def find_blender(name: str) -> BlenderProgram:
     return blender
 
 
-# Requests to Blender, each in a process and a folder of its own.
+# Requests to Blender, each in a separate process and folder.
 
 
 #: Time limit without output of Blender, in seconds: opening a large file is silent.
@@ -123,9 +123,9 @@ SILENCE_LIMIT = 600.0
 def ask_blender(blender: BlenderProgram, name: str, request: dict[str, Any]) -> dict[str, Any]:
     """Send a request to Blender and return the answer.
 
-    `name` is the file's, for messages; `request` has an ``action`` of the add-on's `files`, and its
-    arguments. Raises FormatError when Blender cannot start, ends early, is silent for too long, or
-    answers with a problem.
+    `name` is the file name in messages; `request` has an ``action`` of the add-on's `files`, and
+    its arguments. Raises FormatError when Blender cannot start, ends early, is silent for too long,
+    or answers with a problem.
     """
     with tempfile.TemporaryDirectory(prefix="supple-blender-") as folder:
         request_file = Path(folder) / "request.json"
@@ -142,7 +142,7 @@ def ask_blender(blender: BlenderProgram, name: str, request: dict[str, Any]) -> 
 
 
 class _Watchdog:
-    """Timer that ends a process without output."""
+    """Timer that ends a process if it prints nothing for too long."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process, self.ended = process, False
@@ -173,7 +173,7 @@ def _run(command: list[str], folder: Path, name: str) -> tuple[int, str]:
             command,
             cwd=folder,
             env=environment,
-            stdin=subprocess.PIPE,  # it ends with this process
+            stdin=subprocess.PIPE,  # Blender ends when this process does
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -130,7 +130,7 @@ class Accessors:
         of_indices = _Layout(1, 1, COMPONENTS[indices["componentType"]])
         positions = self._strided(indices, count, of_indices)[:, 0].astype(np.int64)
         if positions.max() >= len(values):
-            message = f"accessor {index} replaces element {positions.max()} of {len(values)}"
+            message = f"accessor {index} replaces element {positions.max()} but has {len(values)}"
             self._notes.fail("ACCESSOR_SPARSE_INDEX_OOB", message)
         if (np.diff(positions) <= 0).any():
             message = f"accessor {index} replaces elements out of order; the last one is used"

@@ -198,7 +198,7 @@ class Buffers:
     def __getitem__(self, index: int) -> memoryview:
         data = self._data[index]
         if data is None:
-            self._notes.fail("BUFFER_MISSING_GLB_DATA", f"buffer {index} is used and has no data")
+            self._notes.fail("BUFFER_MISSING_GLB_DATA", f"buffer {index} is used but has no data")
         return data
 
     def present(self, index: int) -> bool:

@@ -83,7 +83,7 @@ class Document:
                 what = f"requires {name} without declaring it in extensionsUsed; used anyway"
                 self.notes.warn("UNSATISFIED_DEPENDENCY", what)
             if not HARMLESS.fullmatch(name):
-                advice = "save it without" if name.startswith("EXT_meshopt") else "convert it"
+                advice = "save it uncompressed" if name.startswith("EXT_meshopt") else "convert it"
                 what = f"requires the extension {name[:60]}, which Supple cannot read"
                 self.notes.fail("UNSUPPORTED_EXTENSION", f"{what}; {advice}")
         if QUANTIZATION in used and QUANTIZATION not in required:
@@ -295,7 +295,7 @@ class _SchemaCheck:
             self._notes.warn(code, f"{place} is not allowed there; ignored")
 
     def _value(self, value: Any, rule: _Property, place: str) -> bool:
-        """Return whether the value may stay; mistakes in its parts are handled inside."""
+        """Return whether the value may stay in the tree; its parts are checked as well."""
         mistake = self._wrong(value, rule)
         if mistake:
             code, what = mistake

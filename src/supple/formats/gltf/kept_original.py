@@ -1,11 +1,11 @@
 """glTF files that keep their original, to the byte.
 
 The binary chunk of a .glb is extended at its end. The rest of the original, above all its JSON, is
-compressed behind the new bytes, and a record in ``extras`` locates it. Removing what was added
+compressed behind the new bytes, and a record in ``extras`` locates it. Removing the additions
 restores the same file.
 
-Curves and flesh have a record each, and a file has the record of what was added last. The original
-of this record may have a record itself, of what was added before.
+There is a record for curves and one for flesh. A file has the record of its last addition; the
+original that this record locates may have the record of an earlier addition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXPANSION = 1100
 
 
 def split_binary(data: bytes) -> tuple[int, int]:
-    """Return where the binary chunk's bytes begin and end; both the file's length without one."""
+    """Return begin and end of the binary chunk's bytes; both the file's length without a chunk."""
     for kind, first, last in glb_chunks(data):
         if kind == BINARY_CHUNK and last <= len(data):
             return first, last
@@ -64,7 +64,7 @@ def keep_original(
         record["file"] = _packed(file, outer)
     file.json["buffers"][file.buffer]["byteLength"] = len(file.binary)
     for holder in holders:
-        for name in ADDED:  # the original keeps its own
+        for name in ADDED:  # the original keeps its records
             holder.get("extras", {}).pop(name, None)
     holders[0].setdefault("extras", {})[added] = record
 
@@ -142,7 +142,7 @@ def _decoded(text: bytes | str) -> bytes | None:
 
 
 def _addition_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any] | None:
-    """Return the record of what was added to a file, None without one."""
+    """Return the record of an addition to a file; None without one."""
     for holder in (tree, tree.get("asset")):
         extras = holder.get("extras") if isinstance(holder, dict) else None
         record = extras.get(added) if isinstance(extras, dict) else None
@@ -152,7 +152,7 @@ def _addition_record(tree: dict[str, Any], added: str = CURVES) -> dict[str, Any
 
 
 def last_addition(name: str, data: bytes) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
-    """Return what was added last, its record and the file's JSON; None if nothing was."""
+    """Return name and record of the last addition, and the file's JSON; None without additions."""
     if not any(added.encode() in data for added in ADDED):
         return None
     tree = open_container(data, Notes(name)).json
@@ -199,7 +199,7 @@ def without_curves(name: str, data: bytes) -> bytes:
 
 
 def kept_file(name: str, data: bytes) -> bytes | None:
-    """Return the file with separate files that a file was made from, None if there is none."""
+    """Return the original that refers to separate files, if a file was made from one, or None."""
     latest = last_addition(name, data)
     inner = latest[1].get("file") if latest is not None else None
     if latest is None or not isinstance(inner, dict):
@@ -208,7 +208,7 @@ def kept_file(name: str, data: bytes) -> bytes | None:
 
 
 def _restored(tree: dict[str, Any], record: dict[str, Any], data: bytes) -> bytes | None:
-    """Return the bytes that a record describes, None if they are not there."""
+    """Return the bytes that a record describes; None if they are missing or damaged."""
     keys = ("buffer", "offset", "length", "head", "tail", "binary")
     numbers = [record.get(each) for each in keys]
     if not all(type(number) is int and 0 <= number <= LARGEST_FILE for number in numbers):

@@ -137,12 +137,12 @@ def _binary_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
     kind, n, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 1 + _checked_width(numbers.name, kind, n_tags)
     if not 0 < n <= left:
-        raise FormatError(f"{numbers.name}: has a block of {n} elements, but {left} are left")
+        raise FormatError(f"{numbers.name}: has a block of {n} elements, but {left} remain")
     return kind, n_tags, numbers.take("i4", n * width).reshape(n, width)
 
 
 def _text_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
-    """Return the same for as many of the next lines as have the same layout, for speed."""
+    """Return the same as `_binary_block`, for all of the next lines that have one layout."""
     start = numbers.at
     _, kind, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 3 + _checked_width(numbers.name, kind, n_tags)
@@ -278,7 +278,7 @@ class _Numbers:
         return numbers if kind == "f8" else as_integers(self.name, numbers, "numbers of a section")
 
     def end_of_section(self, title: bytes, first_mark: int) -> int:
-        """Return the position of the section's end mark; nothing may be before it."""
+        """Return the position of the section's end mark; FormatError if data precede it."""
         end, left = first_mark, self.left()
         if self.order and title in READ_SECTIONS:
             # Binary numbers may look like the mark: the search starts after them.
@@ -286,7 +286,7 @@ class _Numbers:
             left = end if end < 0 else len(self.data[self.at : end].strip())
         if left:
             raise FormatError(
-                f"{self.name}: its ${title.decode('latin-1')} is longer than declared: damaged"
+                f"{self.name}: its ${title.decode('latin-1')} is longer than it declares; damaged"
             )
         return end
 

@@ -60,7 +60,7 @@ def parse_obj(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
 def _position(name: str, number: int, words: list[str]) -> list[float]:
     # A fourth number is a weight, a fourth to sixth are a colour; both are ignored.
     if len(words) < 4:
-        raise FormatError(f"{name}: line {number} has a vertex with {len(words) - 1} coordinates")
+        raise FormatError(f"{name}: line {number} has a vertex of {len(words) - 1} numbers, not 3")
     try:
         return [float(words[1]), float(words[2]), float(words[3])]
     except ValueError:

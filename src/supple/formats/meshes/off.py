@@ -33,7 +33,7 @@ def parse_off(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     if len(rows) - 1 < n_vertices + n_faces:
         raise FormatError(
             f"{name}: declares {n_vertices} vertices and {n_faces} faces but has"
-            f" {len(rows) - 1} lines of them; it is damaged or cut off"
+            f" {len(rows) - 1} lines for them; it is damaged or cut off"
         )
     vertices = _positions(name, rows[1 : 1 + n_vertices])
     return vertices, _triangles(name, rows[1 + n_vertices : 1 + n_vertices + n_faces])
@@ -42,7 +42,7 @@ def parse_off(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray]:
 def _positions(name: str, rows: list[list[str]]) -> np.ndarray:
     for index, row in enumerate(rows):
         if len(row) < 3:
-            raise FormatError(f"{name}: vertex {index} has {len(row)} coordinates")
+            raise FormatError(f"{name}: vertex {index} has {len(row)} coordinates, not three")
     return as_floats(name, [word for row in rows for word in row[:3]], "vertices").reshape(-1, 3)
 
 

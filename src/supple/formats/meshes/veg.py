@@ -307,7 +307,7 @@ def _included(path: Path, target: str, folder: Path, seen: set[Path]) -> Path:
             f'{path.name}: includes "{target}", outside its folder; move it into the folder'
         )
     if included in seen:
-        raise FormatError(f'{path.name}: includes "{target}", a second time')
+        raise FormatError(f'{path.name}: includes "{target}" a second time; remove one')
     return included
 
 
@@ -352,7 +352,9 @@ def _numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -
         raise FormatError(f"{name}: has no {what}")
     for index, row in enumerate(rows[1:]):
         if len(row) != 1 + columns:
-            raise FormatError(f"{name}: row {index} of its {what} has {len(row)} numbers")
+            raise FormatError(
+                f"{name}: row {index} of {what} has {len(row)} numbers, not {1 + columns}"
+            )
     words = [word for row in rows[1:] for word in row]
     return as_floats(name, words, what).reshape(count, 1 + columns)
 

@@ -96,7 +96,7 @@ def _member(file: str, archive: zipfile.ZipFile, name: str, n_bytes_left: int) -
             # Empty texts take no bytes in the file, but memory once they are created.
             is_hollow = not kind.itemsize and 0 not in shape
             if is_hollow or size > info.file_size or len(shape) > 8:
-                raise FormatError(f'{file}: "{name}" is cut off, or declares more than it has')
+                raise FormatError(f'{file}: "{name}" is cut off, or declares more data than it has')
             raw = member.read(size)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise FormatError(f'{file}: "{name}" is damaged ({str(error)[:80]})') from None

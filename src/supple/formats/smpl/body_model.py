@@ -220,9 +220,9 @@ class BodyModel:
 def _coefficients(what: str, values: ArrayLike, most: int) -> Floats:
     coefficients = np.atleast_1d(numbers(what, values))
     if coefficients.ndim != 1 or len(coefficients) > most:
-        raise SuppleError(f"{what}: {coefficients.size} numbers; this body takes {most}")
+        raise SuppleError(f"{what}: {coefficients.size} numbers; this body has {most} coefficients")
     if not (np.abs(coefficients) <= LARGEST_BETA).all():
-        raise SuppleError(f"{what}: must be finite, and at most {LARGEST_BETA:g} in size")
+        raise SuppleError(f"{what}: must be finite, and at most {LARGEST_BETA:g} in magnitude")
     return coefficients
 
 
@@ -247,7 +247,7 @@ def read_body_model(path: str | Path) -> BodyModel:
 
 @np.errstate(all="ignore")  # numbers that overflow are not finite, which is an error
 def body_of_fields(name: str, fields: dict[str, Any]) -> BodyModel:
-    """Return the body of a file's fields, checked; `name` is the file's, for messages."""
+    """Return the body of a file's fields, checked; `name` is that of the file, for messages."""
     missing = [field for field in NEEDED if not isinstance(fields.get(field), np.ndarray)]
     if missing:
         what = "is not a body model" if len(missing) == len(NEEDED) else "is incomplete"
@@ -322,7 +322,7 @@ def _triangles(faces: NDArray[Any], count: int) -> Ints:
             f'"f" has shape {faces.shape} of {faces.dtype}; expected (any, 3) indices'
         )
     if int(faces.min()) < 0 or int(faces.max()) >= count:
-        raise FormatError(f'"f" refers to vertex {faces.max()} of {count:,}')
+        raise FormatError(f'"f" refers to vertex {faces.max()}, but there are {count:,}')
     return faces.astype(np.int64)
 
 
@@ -359,7 +359,7 @@ def write_body_model(path: str | Path, body: BodyModel) -> None:
     Parameters
     ----------
     path : str or Path
-        Ends in ``.npz``; pickles are not written.
+        Path that ends in ``.npz``; pickles are not written.
     body : BodyModel
         Body to write, without conversion.
     """

@@ -58,7 +58,7 @@ class MotionFile:
     layout : JointLayout
         Names of the joints, in the order of `poses`.
     poses : (t, k) array
-        Axis-angle of each joint; for hands also the wrist and fewer coefficients.
+        Axis-angle of each joint; for hands also of the wrist, followed by coefficients.
     translations : (t, 3) array
     rate : float
         Frames per second.
@@ -121,10 +121,10 @@ def read_body_motion(
         ``.npz`` or ``.pkl`` with ``poses`` and ``trans`` (AMASS, SMPL+H or SMPL-X, or a hand's
         clip), or Meshcapade's ``.smpl``.
     rate : float, optional
-        Frames per second, in place of the file's.
+        Frames per second, in place of the file's rate.
     up : {"y", "z"}, optional
         Upward axis of the file's world. By default z for AMASS, and for others the axis nearest to
-        the body's own upward axis; hands are not converted.
+        the body's upward axis; hands are not converted.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def _parts(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
 
 
 def _camel_poses(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
-    """Join the parts of a ``.smpl`` file; missing ones are at rest."""
+    """Join the poses of the parts in a ``.smpl`` file; missing parts are at rest."""
     body = _numeric("bodyPose", fields["bodyPose"])
     if body.ndim != 3 or body.shape[1:] != (22, 3):
         raise FormatError(f'"bodyPose" has shape {body.shape}; expected (frames, 22, 3)')

@@ -56,13 +56,13 @@ def load_body(
     expression : (e,) array
         Coefficients of a facial expression, for SMPL-X.
     rate, up
-        Of the motion, in place of the file's.
+        Frame rate and upward axis of the motion, in place of those in its file.
     mirror_shapes : bool, optional
         Whether to mirror shape directions in x: files of left hands often have those of right ones.
-        By default if a file named left has directions that do not fit its template.
+        By default only for a MANO file named "left" whose directions look mirrored.
     closed : bool
         Whether to close holes, such as a hand's at the wrist, by triangles between their vertices.
-        Filling with tets closes them anyway.
+        Filling with tets always closes them.
     """
     if is_motion(path):
         raise FormatError(f"{path.name}: {IS_MOTION}")
@@ -138,7 +138,7 @@ def body_character(
 def hole_triangles(vertices: Floats, triangles: Ints) -> Ints:
     """Return triangles (k, 3) that close the holes of a surface, between vertices of their rims.
 
-    Ears are cut off the rim, those with the shortest new edge first: n − 2 triangles for n edges.
+    Ears are clipped from the rim, shortest new edge first: n − 2 triangles for n edges.
     """
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     edge_set = {(int(a), int(b)) for a, b in edges}

@@ -132,7 +132,7 @@ class ArrayRecord:
             raise FormatError("has an array without numbers")
         kind = self.type.dtype()
         if math.prod(self.shape) * kind.itemsize != len(self.raw) or not kind.itemsize:
-            raise FormatError(f"has an array of shape {self.shape} in {len(self.raw):,} bytes")
+            raise FormatError(f"has an array of shape {self.shape} but {len(self.raw):,} bytes")
         flat = np.frombuffer(self.raw, kind)
         return flat.reshape(self.shape, order="F" if self.fortran else "C")
 
@@ -148,7 +148,7 @@ class Instance:
         self.fields: dict[Any, Any] = {}
 
     def build(self, state: Any) -> None:
-        """Set the fields from a dict, with or without slots beside it."""
+        """Set the fields from a dict, or from a pair of a dict and slots."""
         fields = state[0] if isinstance(state, tuple) and len(state) == 2 else state
         if not isinstance(fields, dict):
             raise FormatError("has an object without fields")

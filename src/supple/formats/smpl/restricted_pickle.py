@@ -49,8 +49,8 @@ _MARK = object()
 def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]:
     """Return fields of a pickled dict: arrays, numbers, text; None for other values.
 
-    `name` is the file's, for messages. Raises FormatError for anything but a dict of arrays: names
-    that no body model has, objects, arrays of objects, damaged or truncated data.
+    `name` is that of the file, for messages. Raises FormatError for anything but a dict of arrays:
+    names that no body model has, objects, arrays of objects, damaged or truncated data.
     """
     try:
         content = _Machine(data).run()
@@ -127,7 +127,7 @@ class _Machine:
         return [self.pop() for _ in range(count)][::-1]
 
     def top(self, kind: type | tuple[type, ...]) -> Any:
-        """Return the top of the stack, which must be of a kind."""
+        """Return the top of the stack, which must be of type `kind`."""
         if not self.stack or not isinstance(self.stack[-1], kind):
             raise _Refusal(f"has a value of the wrong kind at byte {self.at:,}")
         return self.stack[-1]
@@ -146,7 +146,7 @@ Step = Callable[[_Machine], object]
 
 
 def _push(read: Callable[[_Machine], Any]) -> Step:
-    """Return the step that pushes what `read` returns."""
+    """Return the step that pushes the result of `read`."""
     return lambda machine: machine.push(read(machine))
 
 
@@ -155,7 +155,7 @@ def _number(layout: str) -> Callable[[_Machine], Any]:
 
 
 def _bytes(layout: str) -> Callable[[_Machine], bytes]:
-    """Read the number of bytes in a format of `struct`, then the bytes."""
+    """Return a reader of a length, in a format of `struct`, and of as many bytes."""
     return lambda machine: machine.take(machine.number(layout))
 
 
@@ -258,7 +258,7 @@ def _with_items(machine: _Machine, pairs: list[Any], into: dict[Any, Any]) -> di
         elif isinstance(key, (str, int)) and len(str(key)[: LONGEST_KEY + 1]) <= LONGEST_KEY:
             into[key] = value
         else:
-            raise _Refusal(f"has a key at byte {machine.at:,} that is not a name")
+            raise _Refusal(f"has a key at byte {machine.at:,} that is not a short text or number")
     return into
 
 

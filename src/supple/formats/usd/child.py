@@ -30,7 +30,7 @@ FORKS = sys.platform == "linux"
 
 
 def serve(modules: str) -> None:
-    """Answer requests, each in a fork, until none has come for a while.
+    """Answer requests, each in a fork, until the server has been idle for some time.
 
     `modules` are imported first, separated by commas; see `supple.formats.usd.process.Child`. A
     request is a line on the standard input; the answer is the fork's exit code on a line of the

@@ -35,7 +35,7 @@ MOST_BETWEEN, MOST_PARTS = 2**26, 100_000
 
 
 def layer_record(path: Path) -> dict[str, Any] | None:
-    """Return the record of a layer that Supple wrote: what was ``added``, and to what."""
+    """Return the record of a layer that Supple wrote: its kind ``added``, and the file below."""
     check_library(path.name)
     with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
         request = {"action": "record", "path": str(path.absolute())}
@@ -110,7 +110,7 @@ def package_record(original: Path) -> dict[str, str]:
 
 
 def _between(data: bytes, original: Path) -> str | None:
-    """Return names of a package's parts and the bytes around them; None if it is compressed."""
+    """Return names of a package's parts and the bytes between them; None if it is compressed."""
     names, gaps, position = [], [], 0
     with zipfile.ZipFile(original) as archive:
         for entry in sorted(archive.infolist(), key=lambda each: each.header_offset):
@@ -223,7 +223,7 @@ def root_entry(original: Path) -> str:
 
 
 def package_entries(layer: Path, original: Path | None, files: list[str]) -> list[Entry]:
-    """Return name in the package, file, and name within that file if it is a package itself.
+    """Return entries: name in the package, file, and name within that file if it is a package.
 
     The layer is first, as required; the original's parts keep their names.
     """

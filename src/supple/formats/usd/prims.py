@@ -97,7 +97,7 @@ def _painted(
             values = np.empty(0)
         expected = {"constant": 1, "uniform": len(counts), "faceVarying": len(corners)}
         if len(values) != expected.get(kind, n_points):
-            notes.append(f"mesh {prim.GetPath()}: its supple:{name} has a wrong count; ignored")
+            notes.append(f"mesh {prim.GetPath()}: supple:{name} has a wrong length; ignored")
             continue
         if kind == "constant":
             values = np.full(n_points, values[0])
@@ -118,10 +118,10 @@ def _mesh_problem(
     if not finite.all():
         return f"has a point that is not finite (point {np.argmin(finite)})"
     if (counts < 0).any() or counts.sum() != len(corners):
-        return f"lists {len(corners)} corners for faces with {counts.sum()}"
+        return f"lists {len(corners)} corners, but its faces have {counts.sum()}"
     wrong = (corners < 0) | (corners >= n_points)
     if wrong.any():
-        return f"refers to point {corners[np.argmax(wrong)]} of {n_points}"
+        return f"refers to point {corners[np.argmax(wrong)]} but has {n_points} points"
     return None
 
 
@@ -191,7 +191,7 @@ def _influences(
     prim: Any, indices: Any, weights: Any, n_points: int, joints: list[str]
 ) -> tuple[np.ndarray, np.ndarray] | str:
     if indices is None or weights is None:
-        return "has joint indices or joint weights, not both"
+        return "has only one of joint indices and joint weights"
     first, second = UsdGeom.Primvar(indices), UsdGeom.Primvar(weights)
     size, kind = first.GetElementSize(), first.GetInterpolation()
     if size != second.GetElementSize() or size < 1:
@@ -211,7 +211,7 @@ def _influences(
     used = weight_values > 0
     wrong = used & ((joint_indices < 0) | (joint_indices >= len(listed)))
     if wrong.any():
-        return f"follows joint {joint_indices[np.argmax(wrong)]} of {len(listed)}"
+        return f"follows joint {joint_indices[np.argmax(wrong)]} but lists {len(listed)} joints"
     number_of = {name: number for number, name in enumerate(joints)}
     unknown = sorted({listed[j] for j in np.unique(joint_indices[used])} - number_of.keys())
     if unknown:

@@ -73,10 +73,10 @@ def _with_arrays(value: Any, arrays: Any) -> Any:
     return value
 
 
-#: Time limit of a small file in seconds; large ones get more.
+#: Time limit for a small file in seconds; it is longer for large files.
 LONGEST_READ = 60.0
 BYTES_PER_SECOND = 1e6
-#: Memory limit of a small file: USD itself takes a few hundred megabytes of addresses.
+#: Memory limit for a small file: USD itself takes a few hundred megabytes of addresses.
 LEAST_MEMORY = 3 * 2**30
 MEMORY_PER_BYTE = 30
 SEARCH_PATH = "PXR_AR_DEFAULT_SEARCH_PATH"
@@ -93,7 +93,7 @@ importlib.import_module("supple.formats.usd.child").serve(sys.argv[2])
 
 @dataclass(frozen=True)
 class Child:
-    """A kind of child process.
+    """A kind of child process: one that reads, or one that writes.
 
     `module` has the function ``main(folder, memory)``, which answers the request in the folder;
     `does` and `too_long` are for messages. `slowness` is a factor of the time limit.
@@ -136,9 +136,10 @@ def run_child(
 ) -> dict[str, Any]:
     """Send a request to a child process and return the answer.
 
-    `name` is the file's, for messages. `folder` has the request, the answer and their files. `work`
-    is the number of bytes that the process handles; limits of time and memory depend on it. Raises
-    FormatError when the process cannot start, takes too long, dies, or answers with an error.
+    `name` is that of the file, for messages. `folder` has the request, the answer and their files.
+    `work` is the number of bytes that the process handles; limits of time and memory depend on it.
+    Raises FormatError when the process cannot start, takes too long, dies, or answers with an
+    error.
     """
     send(folder / REQUEST, request)
     answer = folder / ANSWER
@@ -150,7 +151,7 @@ def run_child(
     except TimeoutError:
         raise FormatError(f"{name}: takes USD more than {allowed:.0f} s{child.too_long}") from None
     except OSError as error:
-        what = f"the process that {child.does} USD cannot start"
+        what = f"the process that {child.does} USD failed"
         raise FormatError(f"{name}: {what} ({error})") from error
     if not answer.exists() or code != 0:
         raise FormatError(f"{name}: {_cause_of_death(code, output)}")
@@ -181,15 +182,14 @@ class _Server:
 
     @property
     def ready(self) -> bool:
-        """Whether it runs, was started by this process, and is not about to end."""
+        """Whether the server runs, was started by this process, and does not end soon."""
         usable = self.parent == os.getpid() and monotonic() < self.used + IDLE / 2
         return usable and not self.late and self.process.poll() is None
 
     def request(self, message: dict[str, Any], seconds: float) -> int:
         """Return the exit code of the process that answered: a fork, or the server itself.
 
-        Raises TimeoutError after so many seconds; fork and server have ended then, as after any
-        exception.
+        Raises TimeoutError after `seconds`. After any exception, fork and server have been ended.
         """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -206,7 +206,7 @@ class _Server:
             timer.cancel()
         if answer and not answer.strip().lstrip("-").isdigit():  # output of a library
             self._give_up()
-            raise OSError(f"the process that reads USD answered {answer[:80]!r}")
+            raise OSError(f"it printed {answer[:80]!r} instead of an exit code")
         code = int(answer) if answer else self.process.wait()
         if self.late:
             raise TimeoutError
@@ -230,7 +230,7 @@ class _Server:
                 os.killpg(self.process.pid, signal.SIGKILL)  # its fork too
 
     def end(self) -> None:
-        """Kill it, unless another process started it, and close its pipes."""
+        """Kill the server, unless another process started it, and close its pipes."""
         if self.parent == os.getpid():
             self._kill()
             self.process.wait()
@@ -276,7 +276,7 @@ def end_servers() -> None:
 
 
 def _environment() -> dict[str, str]:
-    # No search path: files come from the file's own folder. One thread: its memory can be
+    # No search path: other files come from the USD file's folder. One thread: its memory can be
     # limited, it can fork, and the order of results is fixed.
     inherited = {key: value for key, value in os.environ.items() if key != SEARCH_PATH}
     return {**inherited, "PXR_WORK_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -114,7 +114,7 @@ class CubicForce:
         """
         a, b = self._pairs
         table = np.empty((len(a), 1 + self.r + len(a)))
-        starts = np.array([0, 1, 1 + self.r])  # of the parts, whose magnitudes differ
+        starts = np.array([0, 1, 1 + self.r])  # of parts by degree; their magnitudes differ
         largest, asymmetry = np.zeros(3), np.zeros(3)
         for first in range(0, len(a), _ROWS):
             rows = slice(first, first + _ROWS)
@@ -212,7 +212,7 @@ def read_cub(path: str | Path) -> CubicForce:
     with reading(path.name):
         r = _checked_size(path.name, data)
         if r == 0:
-            raise FormatError(f"{path.name}: has no coordinates (r = 0); create it with modes")
+            raise FormatError(f"{path.name}: has no coordinates (r = 0); create it with a mode")
         values = np.frombuffer(data, "<f8", offset=_CUB_HEADER).astype(np.float64)
         if not np.isfinite(values).all():
             bad = int(np.argmin(np.isfinite(values)))

@@ -1,7 +1,7 @@
 """Body-centred cubic (BCC) lattice and the stencils that clip it to a surface.
 
 This is the core of isosurface stuffing (F. Labelle and J. R. Shewchuk, "Isosurface Stuffing:
-Fast Tetrahedral Meshes with Good Dihedral Angles", SIGGRAPH 2007). Its input are lattice points
+Fast Tetrahedral Meshes with Good Dihedral Angles", SIGGRAPH 2007). Its inputs are lattice points
 with a sign each, and a cut point on every edge whose ends differ in sign. For any input the
 dihedral angles are within 10.78° and 164.74°.
 

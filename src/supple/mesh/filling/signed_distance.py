@@ -60,7 +60,7 @@ class TriangleTree:
 
 class SoupDistance:
     """Signed distance of a triangle soup, positive inside. `facing` are triangles that bound
-    volumes, of `outward_triangles`. At holes of the surface the winding number ½ closes them, and
+    volumes; see `outward_triangles`. At holes of the surface the winding number ½ closes them, and
     the values are blended so that the level set is continuous.
     """
 
@@ -222,7 +222,7 @@ def _edge_groups(triangles: Ints, n_vertices: int) -> Ints:
 
 
 def _sound_groups(triangles: Ints, group: Ints, members: Bools, n_vertices: int) -> Bools:
-    """Return triangles among `members` whose group passes every edge in both directions."""
+    """Return a mask of triangles in `members` whose group has each edge in both directions."""
     sound = np.zeros(len(triangles), dtype=bool)
     bad = unbalanced(triangles[members], group[members], max(n_vertices, len(triangles) * 4))
     bad_group = np.zeros(int(group.max()) + 1, dtype=bool)

@@ -113,7 +113,7 @@ def fill(
     level_set: Distance, low: Floats, high: Floats, cell: float, unit: float
 ) -> tuple[Floats, Ints]:
     """Return vertices and tets before compaction; only cells near the surface are sampled.
-    `unit` is the length of 1 in messages.
+    `unit` is the length of one unit, for messages.
     """
     shape = _lattice_shape(low, high, cell, unit)
     origin = 0.5 * (low + high) - 0.5 * cell * shape

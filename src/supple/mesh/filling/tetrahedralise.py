@@ -84,7 +84,7 @@ def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bool
         return np.ones(len(points), dtype=bool)
     reach = REACH * cell
     used = np.unique(tets)
-    # Most points lie near a vertex; the rest is tested exactly.
+    # Most points lie near a vertex; the others are tested exactly.
     far = np.isinf(cKDTree(vertices[used]).query(points, distance_upper_bound=reach)[0])
     rest = np.flatnonzero(far)
     if len(rest) == 0:
@@ -100,8 +100,8 @@ def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bool
 
 def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
     """Find edges (k, 2) in which more than two faces of the boundary meet.
-    `supple.mesh.filling.stuffing.split_pinches` separates bodies that only touch; the rest
-    are slits one edge long, between tets that are connected around both ends of it.
+    `supple.mesh.filling.stuffing.split_pinches` separates bodies that only touch; the
+    remaining edges are slits one edge long, between tets that are connected around both ends of it.
     """
     edges = np.sort(half_edges(TetMesh(vertices, tets).boundary()), axis=1)
     keys = row_keys(edges, len(vertices))
@@ -253,7 +253,7 @@ class _Body:
         self.distance = SoupDistance(welded.vertices, with_area, facing)
         self.area = 2 * float(SurfaceMesh(welded.vertices, with_area).areas().sum())
         self.volume = 0.0
-        if len(facing):  # the rest are sheets, with two sides
+        if len(facing):  # other triangles are sheets with two sides
             bounding = SurfaceMesh(welded.vertices, facing)
             self.area -= float(bounding.areas().sum())
             self.volume = abs(bounding.volume())

@@ -148,7 +148,7 @@ class _Body:
         return self.middle - edge * shape / 2, shape.astype(np.int64)
 
     def solid(self, edge: float) -> Bools:
-        """Return which cubes of the lattice triangles intersect or are inside."""
+        """Return a mask of the cubes that are inside the surface or intersect triangles."""
         low, shape = self.lattice(edge)
         corners = (self.corners - low) / edge
         spans = np.sort(np.ptp(corners, axis=1) + 1.0, axis=1)
@@ -166,7 +166,7 @@ class _Body:
         return solid
 
     def _inside(self, wall: Bools, low: Floats, edge: float) -> Bools:
-        """Return which cubes have their centre inside; `wall` are those that triangles reach."""
+        """Return a mask of cubes with the centre inside; `wall` marks cubes near triangles."""
         if self.distance is None:
             return np.zeros_like(wall)
         if not self.closed:  # holes connect inside and outside: test every cube
@@ -316,7 +316,7 @@ def _depth_range(t: Floats, w: int, u: float, v: float, half: float) -> tuple[fl
     ea, eb, ew = t[1, a] - t[0, a], t[1, b] - t[0, b], t[1, w] - t[0, w]
     fa, fb, fw = t[2, a] - t[0, a], t[2, b] - t[0, b], t[2, w] - t[0, w]
     na, nb, nw = eb * fw - ew * fb, ew * fa - ea * fw, ea * fb - eb * fa
-    if nw == 0.0:  # no area, or none seen along w
+    if nw == 0.0:  # no area, or parallel to w
         return -np.inf, np.inf
     middle = t[0, w] - (na * (u - t[0, a]) + nb * (v - t[0, b])) / nw
     slack = half * (abs(na) + abs(nb)) / abs(nw)

@@ -30,7 +30,7 @@ STRAIGHT = 1e-30
 
 
 class Bend(PointDeformer):
-    """A rig that bends points so that an axis becomes an arc of its own length.
+    """A rig that bends points so that an axis becomes an arc of the same length.
 
     One parameter, "<name>.angle": rotation of the axis between its bounds, in radians. Beyond
     the bounds points move rigidly. The origin, or the bound nearest to it, stays fixed.

@@ -36,7 +36,7 @@ from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.stored.field_reader import DOUBLE, Field
 from supple.rig.stored.schema import Array, PackedRows, PartOf, Value, vertex_count
 
-#: Shapes are listed by vertex if less than this part of (vertex, shape) pairs is not zero.
+#: Shapes are listed by vertex if less than this fraction of (vertex, shape) pairs is nonzero.
 LOCAL = 0.25
 NO_SUBSET = np.empty(0, dtype=np.int64)
 

@@ -68,7 +68,7 @@ class RigChain:
             raise SuppleError("a chain needs at least one rig")
         for number, rig in enumerate(rigs):
             if rig.n_vertices != rigs[0].n_vertices:
-                counts = f"{rig.n_vertices:,} vertices, the first {rigs[0].n_vertices:,}"
+                counts = f"{rig.n_vertices:,} vertices; the first has {rigs[0].n_vertices:,}"
                 raise SuppleError(f"rig {number} of the chain has {counts}")
             if number:
                 checked_deformer(f"rig {number} of the chain", rig)

@@ -66,7 +66,7 @@ class PointRig(ABC):
 
 
 class PointDeformer(PointRig):
-    """Base class of rigs that move rest points of their own."""
+    """Base class of rigs that store the rest points that they move."""
 
     def __init__(self, points: ArrayLike, parameters: Sequence[Parameter]) -> None:
         self.rest_points = checked_cloud("rest points", points)
@@ -128,7 +128,7 @@ def points_field(type_: str = SINGLE) -> Array:
 
 
 def axis_fields() -> tuple[Field, ...]:
-    """Return the stored fields of a deformer along a bounded axis, but for the axis."""
+    """Return the stored fields of a deformer along a bounded axis, except the axis."""
     bounds = (Value("low", "number"), Value("high", "number"))
     return (points_field(), Array("origin", DOUBLE, (3,)), *bounds, name_field(1))
 
@@ -140,7 +140,7 @@ def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None
     """
     y = without_overflow(checked_array(f"{what}: axis", axis, (3,)))
     if not np.linalg.norm(y) > 0:
-        raise SuppleError(f"{what}: the axis has no length")
+        raise SuppleError(f"{what}: the axis is zero; give a direction")
     y = y / np.linalg.norm(y)
     guide: Any = np.eye(3)[np.argmin(np.abs(y))] if direction is None else direction
     x = without_overflow(checked_array(f"{what}: direction", guide, (3,)))
@@ -152,7 +152,7 @@ def checked_frame(what: str, axis: ArrayLike, direction: ArrayLike | None = None
 
 
 def checked_bounds(what: str, low: float, high: float) -> tuple[float, float]:
-    """Check two finite numbers, the first smaller."""
+    """Return two finite numbers after checking that the first is smaller."""
     if not (np.isfinite([low, high]).all() and low < high):
         raise SuppleError(f"{what}: bounds {low} to {high}; the low one must be below the high one")
     return float(low), float(high)

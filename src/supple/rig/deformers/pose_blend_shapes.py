@@ -38,7 +38,7 @@ FEATURES = 9
 NEGLIGIBLE = 1e-14
 #: Vertices of a block, whose sums stay in the nearest cache.
 BLOCK = 256
-#: Displacements below this part of the size do not show in single precision.
+#: Displacements below this fraction of the size do not show in single precision.
 INVISIBLE = 1e-9
 
 
@@ -48,7 +48,7 @@ class PoseBlendShapeRig(DisplacingRig):
     Parameters
     ----------
     base : SkinnedRig
-        Moves the displaced points; its parameters are this rig's.
+        Rig that moves the displaced points and defines the parameters.
     deltas : (d, 9, n, 3) array
         Displacement of every vertex for each entry of R_j − 1, row by row, of d joints.
     joints : (d,) ints
@@ -245,7 +245,7 @@ def _checked_joints(joints: ArrayLike, count: int) -> Ints:
     if listed.ndim != 1 or listed.dtype.kind not in "iu":
         raise SuppleError("the joints of pose blend shapes must be a list of indices")
     if int(listed.min()) < 0 or int(listed.max()) >= count:
-        raise SuppleError(f"pose blend shapes of joint {listed.max()}; the skeleton has {count}")
+        raise SuppleError(f"joints of pose blend shapes must be 0 to {count - 1}")
     if len(np.unique(listed)) < len(listed):
         raise SuppleError("a joint has two sets of pose blend shapes; add them up")
     return listed.astype(np.int64)

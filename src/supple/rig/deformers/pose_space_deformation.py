@@ -41,7 +41,7 @@ class PoseSpaceDeformation:
     Parameters
     ----------
     base : Rig
-        The corrected rig; its parameters are this rig's.
+        The corrected rig, which defines the parameters.
     poses : (m, s) array
         Example poses, all different. Poses without a correction, such as the rest pose, need a
         correction of zero.
@@ -69,10 +69,10 @@ class PoseSpaceDeformation:
             metric = parameter_scales(base) if scales is None else scales
             self.pose_weights = PoseWeights(poses, metric, names=names)
         if self.pose_weights.poses.shape[1] != len(base.parameters):
-            wrong = f"{self.pose_weights.poses.shape[1]} numbers a pose"
+            wrong = f"example poses have {self.pose_weights.poses.shape[1]} numbers"
             raise SuppleError(f"{wrong}; the rig has {len(base.parameters)} parameters")
         if not np.array_equal(self.pose_weights.poses, poses):
-            raise SuppleError("the pose weights were made for other poses")
+            raise SuppleError("the pose weights were made for other poses; use the same poses")
         shape = (self.pose_weights.n_poses, base.n_vertices, 3)
         self.corrections = owned_array("pose corrections", corrections, shape)
         self.parameters, self.rest_pose = base.parameters, base.rest_pose

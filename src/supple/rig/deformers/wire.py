@@ -61,8 +61,8 @@ class Wire(PointDeformer):
     control_points : (c, 3) array
         Control points of the rest curve, at least 2; the curve ends at the outer ones.
     dropoff : float
-        Distance from the rest curve at which the influence is 0, in metres. Nearer it is
-        (1 - (r/dropoff)²)².
+        Distance from the rest curve at which the influence is 0, in metres. Within it, the
+        influence is (1 - (r/dropoff)²)².
     turning : float
         Fraction of the tangent's rotation that points follow, 0 to 1.
     influence : (n,) array, optional
@@ -141,7 +141,7 @@ class Wire(PointDeformer):
         return out
 
     def _placing(self, subset: Ints | None) -> WiresPlacement:
-        """Return a placement of these vertices; that of all and the last of some are cached."""
+        """Return a placement; those of all vertices and of the last subset are cached."""
         last = self._last.get(subset is None)  # read once: another thread may replace it
         if last is None or (subset is not None and not np.array_equal(last[0], subset)):
             key = NO_VERTICES if subset is None else subset.copy()
@@ -225,7 +225,7 @@ def nearest_parameters(points: Floats, control: Floats, degree: int) -> Floats:
 
 
 class _Pieces(NamedTuple):
-    """Polynomials of the curves, as `shift_pieces` takes them."""
+    """Polynomials of the curves; arguments of `shift_pieces`."""
 
     powers: Floats
     rest: Floats
@@ -234,18 +234,18 @@ class _Pieces(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Vertices in blocks and the pieces that move them, as `follow_wires` takes them."""
+    """Vertices sorted into blocks, and curve pieces that move them; arguments of `follow_wires`."""
 
     order: NDArray[np.uint32]
-    """(k,) the vertices as they stand in blocks."""
+    """(k,) vertices in the order of the blocks."""
     rest: Positions
     """(3, k) their rest points."""
     blocks: Ints
     """(b, 2) last + 1 vertex and last + 1 run of each block."""
     runs: Ints
-    """(r, 5)."""
+    """(r, 5) as described in `follow_wires`."""
     table: Positions
-    """Influences and places."""
+    """Influences, and places in the pieces."""
 
 
 class WiresPlacement(Forkable):

@@ -235,7 +235,7 @@ def _in_kind(c: Floats, kind: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
 
 @compiled_fused
 def _whole_turn(part: Any, inner: Any, squared: Any, kind: Any) -> tuple[Any, Any]:
-    """Return sine / |c| and versine / |c|² of the rotation about c or, for part 0, none.
+    """Return sine / |c| and versine / |c|² of the rotation about c; no rotation for part 0.
 
     `squared` is |c|². The angle itself is not needed.
     """

@@ -11,11 +11,11 @@ from supple.arrays import Floats
 
 #: Relative rounding error of single-precision times, for both ends.
 SINGLE = 2.0**-23
-#: Tolerance of an end, as a part of a step, without rounding of times.
+#: Tolerance of an end, as a fraction of a step, without rounding of times.
 MISSED = 1e-6
 #: Least time between two frames of a motion, in seconds.
 SHORTEST = 2e-6
-#: Largest rounding error, as a part of a step.
+#: Largest rounding error, as a fraction of a step.
 MOST_ROUNDED = 0.5
 
 
@@ -52,5 +52,5 @@ def frame_times(first: float, last: float, rate: float) -> Floats:
 
 
 def _rounded_steps(first: float, last: float, rate: float) -> float:
-    """Return the rounding error of the end of a span, as a part of a step."""
+    """Return the rounding error of the end of a span, as a fraction of a step."""
     return min(MISSED + rounding_of(first, last) * rate, MOST_ROUNDED)

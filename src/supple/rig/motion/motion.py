@@ -95,7 +95,7 @@ class Motion:
             shapes = f"poses of shape {shape} for {count} times"
             raise SuppleError(f"{what}: {shapes}; give one row per time")
         if tracks is not None and tracks.space.width != shape[1]:
-            widths = f"{shape[1]} numbers, but its tracks {tracks.space.width}"
+            widths = f"{shape[1]} numbers, but its tracks have {tracks.space.width}"
             raise SuppleError(f"{what}: a pose has {widths}")
         vars(self).update(
             times=checked,
@@ -247,7 +247,7 @@ class Motion:
         rate = checked_number("keys per second of a resampled motion", rate)
         smooth = checked_number("smoothing of a motion", smooth)
         if not rate > 0:
-            raise SuppleError(f"a motion cannot be resampled at {rate} keys per second")
+            raise SuppleError(f"cannot resample at {rate} keys per second; use a positive number")
         count = whole_steps(self.times[0], self.times[-1], rate) + 1
         if count * 8 * (self.poses.shape[1] + 16) > LARGEST_MOTION or rate * SHORTEST_GAP > 0.5:
             raise SuppleError(f"{self!r} at {rate:g} keys per second is too long; lower the rate")
@@ -285,10 +285,10 @@ class Motion:
         start = first if first - rounding <= start < first else start
         stop = last if last < stop <= last + rounding else stop
         if not start <= stop:
-            raise SuppleError(f"a motion cannot be sliced from {start} to {stop} s")
+            raise SuppleError(f"cannot slice from {start} to {stop} s; give the earlier time first")
         ends = np.unique(self._inside(np.array([start, stop], dtype=np.float64)))
         kept = (self.times >= ends[0]) & (self.times <= ends[-1])
-        # An end closer to a key than keys may be is replaced by that key.
+        # An end closer to a key than the least time between keys is replaced by that key.
         distances = np.abs(ends[:, None] - self.times[kept]).min(axis=1, initial=np.inf)
         added = ends[distances >= 2 * SHORTEST_GAP]
         times = np.sort(np.concatenate([self.times[kept], added]))
@@ -364,7 +364,7 @@ def _checked_roots(what: str, roots: ArrayLike | None, count: int) -> Floats:
     errors = np.maximum(errors, np.abs(checked[:, 3] - [0, 0, 0, 1]).max(axis=1))
     bad = (errors > RIGID) | (np.linalg.det(rotations) < 0)
     if bad.any():
-        root = f"root {int(np.argmax(bad))} is not a rotation and a translation"
+        root = f"root {int(np.argmax(bad))} is not a rigid transform"
         raise SuppleError(f"{what}: {root}; keep scale in the pose (supple.rig.split_root does)")
     if errors.max() > 1e-12:
         checked[:, :3, :3] = to_matrix(from_matrix(rotations))

@@ -339,8 +339,8 @@ def joint_reach(
 ) -> Floats:
     """Return a bound (J,), in metres at rest, of the distance from each joint to its descendants.
 
-    Surface vertices `points` (n, 3) that follow it or these count as well; `joints` and `weights`
-    are (n, j).
+    Surface vertices `points` (n, 3) that follow the joint or a descendant count as well; `joints`
+    and `weights` are (n, j).
     """
     positions = skeleton.rest_world()[:, :3, 3]
     low, high = positions.copy(), positions.copy()

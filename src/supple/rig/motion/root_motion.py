@@ -36,7 +36,7 @@ STILL, STILL_SCALE = 1e-6, 1e-5
 #: There is no root motion if more than the first fraction of the surface never moves, or less than
 #: the second follows the topmost moving joint.
 MOST_ANCHORED, LEAST_LED = 0.1, 0.5
-#: Rotation, in radians, beyond which that of a joint above all flesh is root motion.
+#: Angle, in radians, above which the rotation of a joint above all flesh is root motion.
 FAR = 2.5
 
 
@@ -300,7 +300,7 @@ class RootPolicy:
     def _leader(
         topmost_moving: NDArray[np.bool_], load: Floats, weight: Floats, still: NDArray[np.bool_]
     ) -> int:
-        """Return the joint that the root follows, or -1 if too much of the surface does not."""
+        """Return the joint that the root follows; -1 if too little of the surface follows it."""
         if not topmost_moving.any():
             return -1
         leader = int(np.argmax(np.where(topmost_moving, load, -1)))

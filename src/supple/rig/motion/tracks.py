@@ -47,7 +47,7 @@ class Track:
         spline = self.interpolation == "CUBICSPLINE"
         shape = (count, *([3] if spline else []), len(self.items), width)
         if width is None or self.interpolation not in INTERPOLATIONS or not count:
-            raise SuppleError(f"a track of {count} keys of {self.path!r}, {self.interpolation!r}")
+            raise SuppleError(f"invalid track: {count} keys, {self.path!r}, {self.interpolation!r}")
         if self.values.shape != shape:
             raise SuppleError(f"values of a track have shape {self.values.shape}, not {shape}")
 

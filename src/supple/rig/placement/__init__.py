@@ -1,1 +1,1 @@
-"""Placing the same vertices again and again without allocating."""
+"""Placements: repeated evaluation of fixed vertices without allocation."""

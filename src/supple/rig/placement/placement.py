@@ -34,7 +34,7 @@ class Placement(Protocol):
     def place(self, pose: Floats, out: Positions) -> None:
         """Write positions at a finite, contiguous float64 pose (s,) to `out` (k, 3).
 
-        `out` is C-contiguous float64 or float32; it equals a call of the rig up to rounding.
+        `out` is C-contiguous float64 or float32; the result equals that of the rig up to rounding.
         """
 
     def fork(self) -> Placement:
@@ -93,7 +93,7 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
     array([[ 0.,  2., -1.]])
     """
     if not isinstance(rig, Rig):
-        raise SuppleError(f"a {type(rig).__name__} is no rig")
+        raise SuppleError(f"{type(rig).__name__} is not a rig")
     subset = checked_subset(vertices, rig.n_vertices)
     make = optional_method(rig, "placement")
     if make is None:
@@ -102,7 +102,7 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
 
 
 def writable(pose: Floats) -> Floats:
-    """Return `pose`, or a copy if it is read-only: Numba would compile kernels again for that."""
+    """Return `pose`; a copy if it is read-only, for which Numba would compile kernels again."""
     return pose if pose.flags.writeable else pose.copy()
 
 

@@ -51,7 +51,7 @@ class _Coefficients(Forkable):
         self._values, self._scratch = np.ones(count + self._constant), np.empty(count)
 
     def at(self, pose: Floats) -> Floats:
-        """Return c(p), (m,); the same array every time."""
+        """Return c(p), (m,), in an array that the next call overwrites."""
         _evaluate_sets(pose, self._packed, self._sizes, self._scratch, self._values)
         return self._values
 
@@ -124,7 +124,7 @@ class CorrectedPlacement(Forkable):
         self._add(pose, target, out)
 
     def _target(self, out: Positions) -> Positions:
-        """Return the array for the sum: double precision is rounded once, at the end."""
+        """Return the array to sum in: `out`, or float64 scratch memory that is rounded to `out`."""
         return out if self._single or out.dtype == np.float64 else self._scratch
 
     def _add(self, pose: Floats, target: Positions, out: Positions) -> None:

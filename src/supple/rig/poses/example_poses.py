@@ -1,4 +1,4 @@
-"""Example poses: a choice from a motion, and a tree from the neutral one outwards."""
+"""Example poses: a choice from a motion, and a tree with the neutral pose as its root."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PoseTree:
 
 
 def alignment_tree(distances: ArrayLike, poses: ArrayLike | None = None) -> Ints:
-    """Return the parents of poses: the nearest pose joined before (xu2016 §5.1, fig. 9).
+    """Return each pose's parent: the nearest pose already in the tree (xu2016 §5.1, fig. 9).
 
     Prim's algorithm: beginning with the neutral pose, the pose nearest to a joined one is joined
     to it, repeatedly.
@@ -135,7 +135,7 @@ def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
     rows = checked_array("poses", given, (len(given), len(rig.parameters)))
     (count,) = checked_whole_numbers("number of poses to choose", [count])
     if count < 0:
-        raise SuppleError(f"cannot choose {count} poses")
+        raise SuppleError(f"cannot choose {count} poses; the number must not be negative")
     tried, vertices = _spread(len(rows), _POSES), _spread(rig.n_vertices, _VERTICES)
     rest = rig(rig.rest_pose, vertices).ravel()
     shapes = np.array([rig(rows[row], vertices).ravel() for row in tried])
@@ -150,5 +150,5 @@ def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
 
 
 def _spread(count: int, most: int) -> Ints:
-    """Return at most so many indices below `count`, evenly spread."""
+    """Return at most `most` indices below `count`, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))

@@ -20,7 +20,7 @@ from supple.rig.stored.schema import Array, Cost, Value
 KINDS = ("normalised", "affine")
 #: Angle, in radians, above which a rotation vector counts as large.
 FAR = 2.5
-#: Poses nearer than this part of the largest distance count as equal.
+#: Poses nearer than this fraction of the largest distance count as equal.
 SAME = 1e-8
 #: Least scale of a parameter, relative to the largest.
 SCALE_FLOOR = 1e-3
@@ -30,14 +30,14 @@ LARGEST_SCALED = 1e100
 
 
 class PoseWeights:
-    """Weights of m example poses: 1 at its own pose, 0 at the others, sum 1 everywhere.
+    """Weights of m example poses: each is 1 at its pose and 0 at the others; their sum is 1.
 
     The biharmonic kernel φ(r) = r of the distance in a scaled parameter space.
 
     Parameters
     ----------
     poses : (m, s) array
-        All different.
+        Example poses, all different.
     scales : (s,) array, optional
         Weight of a unit of each parameter in the metric; see `parameter_scales`. 1 by default.
         Negative for the three entries of a large rotation vector: their distance is the shorter of
@@ -45,11 +45,11 @@ class PoseWeights:
     kind : {"normalised", "affine"}
         "normalised" divides Φ⁻¹ [‖p − p_j‖] by its sum, as xu2016 do. "affine" adds a constant
         to the kernel's span so that the sum is 1 by itself. They agree at and, on a line,
-        between the poses. Farther and farther out the first tend to one constant, the same in
-        all directions; the second to one for each direction, and on a line they stay as at the
-        last pose.
+        between the poses. Far from all poses, normalised weights tend to one constant; affine
+        weights tend to a constant for each direction, and on a line they keep their values at
+        the last pose.
     names : sequence of str, optional
-        For messages.
+        Names of the poses, for messages.
 
     Attributes
     ----------
@@ -87,10 +87,10 @@ class PoseWeights:
         self.scales = owned_array("pose scales", units, (shape[1],))
         bad = _wrong_scale(self.scales)
         if bad >= 0:
-            raise SuppleError(f"pose scale {bad} is not positive, nor of a rotation vector")
+            raise SuppleError(f"pose scale {bad} must be positive, or in a negative triple")
         self.names = tuple(names) if names is not None else tuple(map(str, range(shape[0])))
         if len(self.names) != shape[0]:
-            raise SuppleError(f"{len(self.names)} names for {shape[0]} poses")
+            raise SuppleError(f"{len(self.names)} names for {shape[0]} poses; give one per pose")
         self.kind = kind
         self.normalise = kind == "normalised"
         for pose, example in zip(self.poses, self.names, strict=True):
@@ -114,7 +114,7 @@ class PoseWeights:
         if not usable.all():
             entry = int(np.argmin(usable))
             value = f"{pose[entry]:.3g}, scaled by {self.scales[entry]:.3g}"
-            raise SuppleError(f"{what}: entry {entry} is {value}; too far")
+            raise SuppleError(f"{what}: entry {entry} is {value}, which is too large")
 
     def distances(self) -> Floats:
         """Return the distances between the example poses in the scaled space, (m, m)."""
@@ -197,7 +197,7 @@ class PoseWeights:
 
 
 def _wrong_scale(scales: Floats) -> int:
-    """Return a scale that is zero, or negative without its two neighbours; -1 for none."""
+    """Return the index of a scale that is zero, or negative but not one of three; -1 for none."""
     at = 0
     while at < len(scales):
         three = scales[at : at + 3]
@@ -231,10 +231,10 @@ def pose_distances(pose: Floats, scales: Floats, scaled_poses: Floats, out: Floa
 
 @compiled
 def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
-    """Return the reduction of a squared distance of rotations by the other direction of rotation.
+    """Return by how much equivalent rotation vectors reduce the squared distance of two rotations.
 
-    Vectors that differ by full turns about their axis are the same rotation. Of each the shortest
-    is taken, and one of the two may be replaced by the next that goes the other way.
+    Vectors that differ by full turns about their axis are the same rotation. The shortest vectors
+    are compared, and one of the two may be replaced by that in the opposite direction.
     """
     one, two = 0.0, 0.0
     for i in range(3):
@@ -257,7 +257,7 @@ def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
 
 @compiled
 def _shortest(angle: float) -> tuple[float, float]:
-    """Return factors that shorten a rotation vector: to half a turn at most, and the other way."""
+    """Return factors from a rotation vector to the shortest one, and to that of opposite sign."""
     if not angle > 0:
         return 1.0, 1.0
     short = angle - 2 * math.pi * round(angle / (2 * math.pi))
@@ -300,16 +300,15 @@ def parameter_scales(
     rig : Rig
         Evaluated twice for each parameter.
     pose : (s,) array, optional
-        Pose of the differences; the rest pose by default.
+        Pose at which differences are taken; the rest pose by default.
     masses : (n,) array, optional
         Weight of each vertex, not negative; equal by default.
 
     Returns
     -------
     (s,) array
-        By central differences. Parameters that move less than a thousandth of what the strongest
-        moves count as that, so that poses which differ only there are still apart; all 1 when
-        nothing moves.
+        Scales by central differences, at least a thousandth of the largest, so that poses which
+        differ only in weak parameters have a distance; all are 1 if nothing moves.
     """
     centre = checked_pose(rig.parameters, rig.rest_pose if pose is None else pose)
     share = np.ones(rig.n_vertices) if masses is None else masses

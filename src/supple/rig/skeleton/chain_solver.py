@@ -19,7 +19,7 @@ from supple.rig.skeleton.chain_kinematics import chain_span, residual_and_jacobi
 
 #: Step, in radians, of the differences that approximate second derivatives.
 STEP = 1e-5
-#: ρ as a part of the chain's length per radian.
+#: ρ as a fraction of the chain's length per radian.
 STRONG, WEAK = 0.02, 1e-3
 #: Residual that ends the search, relative to the length.
 DONE = 1e-8
@@ -33,7 +33,7 @@ LONGEST = 1.0
 
 @compiled
 def solve_chain(chain, goal, within, start):  # type: ignore[no-untyped-def]
-    """Solve for rotation vectors (3c,); return them, distance and angle left, and iterations.
+    """Solve for rotation vectors (3c,); return them, remaining distance and angle, and iterations.
 
     `chain` is that of `with_workspace`; `goal` is target (3,), orientation (4,), whether that
     counts, and the length L; `within` is preferred, low and high (3c,).
@@ -103,7 +103,7 @@ def _approach(chain, goal, within, x, residual, jacobian):  # type: ignore[no-un
 
 @compiled
 def _balance(x, bounds, length, residual, jacobian):  # type: ignore[no-untyped-def]
-    """Write the residual r at which x stays as it is: Jᵀ r = ρ² (x − preferred).
+    """Write the residual r at which x is stationary: Jᵀ r = ρ² (x − preferred).
 
     A search that starts at a solution then stays there; at the preferred pose r is zero.
     """
@@ -147,7 +147,7 @@ def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
 
 @compiled
 def _start_elsewhere(attempt: int, best: Floats, low: Floats, high: Floats, out: Floats) -> None:
-    """Write another start: near the best point, then near the middle of the limits."""
+    """Write another starting point: near the best one, then near the middle of the limits."""
     for k in range(len(out)):
         beside = 0.2 + 0.1 * (k % 3) if k % 2 else -0.2 - 0.1 * (k % 3)
         middle = 0.5 * (low[k] + high[k])

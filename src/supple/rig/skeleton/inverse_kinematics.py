@@ -63,7 +63,7 @@ class InverseKinematics:
         rotation matters only for an orientation.
     limits : mapping from joint to ((3,), (3,)), optional
         Lowest and highest rotation vector of joints of the chain, in radians, entry by entry;
-        ±π without. Equal ones lock an entry.
+        ±π by default. Equal limits lock an entry.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class InverseKinematics:
         skeleton = joint_pose.skeleton
         self.joints = skeleton.path(top, tip)
         self.offset = checked_array("offset of the chain's end", offset, (3,))
-        #: Entries of the pose that are solved for, and which of the chain's 3c rotations they are.
+        #: Entries of the pose that are solved for, and their indices among the chain's rotations.
         self.entries, self._rotations = self._chain_entries()
         #: Limits of these entries.
         self.low, self.high = self._checked_limits(limits or {})
@@ -134,13 +134,13 @@ class InverseKinematics:
     def span(self, pose: ArrayLike | None = None, *, held: ArrayLike = ()) -> tuple[Floats, float]:
         """Return the position (3,) of the first free joint, and the reach of the end from it.
 
-        Locked joints make one bone. Both are those of this pose, whose translations and scales
-        may move and lengthen the chain; of the rest pose without one.
+        Locked joints make one bone. Translations and scales of the pose, by default the rest pose,
+        may move and lengthen the chain.
 
         Parameters
         ----------
         pose : (s,) array, optional
-            Of all joints; only what is not solved for matters.
+            Pose of all joints; entries that are solved for are ignored.
         held : list of ints
             Entries of the pose that keep their value although they are in the chain.
         """
@@ -169,21 +169,21 @@ class InverseKinematics:
         target : (3,) array
             In metres, in the rig's space.
         orientation : (4,) array, optional
-            Wanted rotation of the tip joint in the rig's space, quaternion (x, y, z, w). A
-            radian off counts as much as the chain's length.
+            Target rotation of the tip joint in the rig's space, quaternion (x, y, z, w). An error
+            of a radian counts as much as a distance of the chain's length.
         pose : (s,) array, optional
-            Where to start, such as the last solution, and the pose of all other joints; the
-            rest pose without. Entries outside their limits are brought inside.
+            Start, such as the last solution, and the pose of all other joints; by default the
+            rest pose. Entries outside their limits are clamped.
         held : list of ints
             Entries of the pose that keep their value although they are in the chain.
         softness : float
-            Part of the chain's reach over which a target is drawn in, so that the chain is never
-            quite stretched; errors are then those to the target drawn in.
+            Fraction of the chain's reach over which a target is moved closer, so that the chain is
+            never fully stretched; errors are then relative to the moved target.
 
         Returns
         -------
         ChainSolution
-            The nearest pose found where the target cannot be reached.
+            The pose nearest to the target that was found, if the target is out of reach.
         """
         goal = checked_array("target", target, (3,))
         values = self._pose(pose).copy()
@@ -216,7 +216,7 @@ class InverseKinematics:
         base, turn = np.eye(4), np.array([0.0, 0, 0, 1])
         if parent >= 0:
             base = self.joint_pose.matrices(pose)[parent].copy()
-            # Without scales: a scaled parent's matrix is no rotation.
+            # Without scales: a scaled parent's matrix is not a rotation.
             above = skeleton.world(np.zeros_like(moved), turned, np.ones_like(sized))[parent]
             turn = _quaternion_of(above[:3, :3])
         local = (moved[self.joints], skeleton.rotations[self.joints], sized[self.joints])
@@ -227,7 +227,7 @@ class InverseKinematics:
         return np.zeros(count) if pose is None else checked_array("pose", pose, (count,))
 
     def _bounds(self, pose: Floats, held: ArrayLike) -> tuple[Floats, Floats]:
-        """Return limits of the entries, closed where one is held."""
+        """Return limits of the entries; both equal the value of an entry that is held."""
         low, high = self.low.copy(), self.high.copy()
         kept = np.isin(self.entries, np.asarray(held, dtype=np.int64))
         low[kept] = high[kept] = pose[self.entries[kept]]
@@ -287,8 +287,8 @@ class HandleRig:
         Parameters of `base` that remain parameters, such as the twist of the fore arm. The chain
         is solved with their values.
     softness : float
-        Part of the chain's reach over which it yields before it is stretched. With 0 a chain snaps
-        when it straightens: its pose changes like a square root.
+        Fraction of the chain's reach over which the end lags behind the handle, at least 0 and less
+        than 1. With 0 a chain snaps when it straightens: its pose changes like a square root.
 
     Examples
     --------
@@ -315,18 +315,18 @@ class HandleRig:
         if base.parameters[: len(of_joints)] != of_joints:
             raise SuppleError("the rig's parameters do not begin with those of the joint chain")
         if not 0 <= softness < 1:
-            raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
+            raise SuppleError(f"softness {softness}; it must be at least 0 and less than 1")
         self.base, self.chain, self.softness = base, chain, float(softness)
         indices = {parameter.name: k for k, parameter in enumerate(base.parameters)}
         missing = [each for each in extra if each not in indices]
         if missing:
-            raise SuppleError(f'the rig has no parameter "{missing[0]}" to keep beside the handle')
+            raise SuppleError(f'the rig has no parameter "{missing[0]}"; remove it from extra')
         self._extra = np.array([indices[each] for each in extra], dtype=np.int64)
         rest = np.asarray(base.rest_pose)[: len(of_joints)]
         end = chain.end(rest)
         top, reach = chain.span(rest, held=self._extra)
         if softness and np.linalg.norm(end - top) > (1 - softness) * reach:
-            raise SuppleError("the chain is stretched at rest; bend it a little, or softness=0")
+            raise SuppleError("the chain is stretched at rest; bend it a little, or use softness=0")
         handle = [
             Parameter(f"{name}.{axis}", "m", float(x)) for axis, x in zip("xyz", end, strict=True)
         ]
@@ -365,7 +365,7 @@ class HandleRig:
 def _drawn_in(target: Floats, top: Floats, reach: float, softness: float) -> Floats:
     """Return the target, or a nearer point if the chain would be nearly stretched."""
     if not 0 <= softness < 1:
-        raise SuppleError(f"softness {softness}; it must be 0 or a part of 1")
+        raise SuppleError(f"softness {softness}; it must be at least 0 and less than 1")
     arm = target - top
     distance = float(np.linalg.norm(arm))
     zone = softness * reach

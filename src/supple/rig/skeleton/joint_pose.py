@@ -20,9 +20,9 @@ from supple.rig.skeleton.joints import Skeleton, compose_world
 from supple.rig.stored.field_reader import INDEX, Field
 from supple.rig.stored.schema import Array, PartOf, Value
 
-#: Part of the skeleton's size, or of a scale, that `pack` may lose silently: file precision.
+#: Fraction of the skeleton's size, or of a scale, that `pack` may lose silently: file precision.
 NEGLIGIBLE = 1e-4
-#: Scales shrink no further than this part of the rest scale; the logarithm of zero is not a pose.
+#: Smallest scale relative to the rest scale, since the logarithm of zero is not finite.
 SMALLEST_SCALE = 1e-6
 
 
@@ -115,7 +115,7 @@ class JointPose:
         """Return the poses of local joint transforms.
 
         Arguments are as for `Skeleton.world`; the first of the leading axes is time. Without
-        `check`, what this pose has no entry for is left out.
+        `check`, motion along channels that the pose lacks is left out.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class JointPose:
         return self._without_locked(np.concatenate(flat, axis=-1))
 
     def _without_locked(self, channels: Floats) -> Floats:
-        """Return the entries of the pose (…, s) of all channels."""
+        """Return the entries of the pose, (…, s), selected from all channels."""
         return channels
 
     def _log_scales(self, scales: Floats) -> Floats:
@@ -248,7 +248,7 @@ class PartialJointPose(JointPose):
         if missing:
             raise SuppleError(f'the skeleton has no pose entry "{missing[0]}"')
         if len(set(free)) < len(free):
-            raise SuppleError("an entry of the pose is listed twice")
+            raise SuppleError("an entry of the pose is listed twice; remove one")
         self._free = np.array([places[name] for name in free], dtype=np.int64)
         self.n_parameters = len(self._free)
 

@@ -29,7 +29,7 @@ class Skeleton:
         Parent of each joint, listed before it, or -1; several joints may have none.
     translations, rotations, scales : (J, 3), (J, 4), (J, 3) arrays
         Local rest transforms: scale first, then rotation by the quaternion (x, y, z, w), then
-        translation in metres. Quaternions are normalised; no rotations or scales means none.
+        translation in metres. Quaternions are normalised. By default nothing is rotated or scaled.
 
     Examples
     --------
@@ -108,8 +108,8 @@ class Skeleton:
         Parameters
         ----------
         translations, rotations, scales : (…, J, 3), (…, J, 4), (…, J, 3) arrays, optional
-            Leading axes are broadcast; what is left out is as in the rest pose. Quaternions
-            need not be unit; a zero one is no rotation.
+            Leading axes are broadcast; omitted arrays are those of the rest pose. Quaternions
+            need not have unit length; a zero one counts as the identity.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class Skeleton:
         lowered = {known.lower(): known for known in self.names}
         near = get_close_matches(str(name).lower(), lowered, n=3, cutoff=0.5)
         hint = ", ".join(f'"{lowered[match]}"' for match in near)
-        advice = f"near: {hint}" if hint else f'the first is "{self.names[0]}"'
+        advice = f"similar names: {hint}" if hint else f'the first is "{self.names[0]}"'
         raise SuppleError(f'no joint "{name}"; {advice}')
 
     stored_fields: ClassVar[tuple[Field, ...]] = (

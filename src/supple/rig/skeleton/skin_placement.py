@@ -42,7 +42,7 @@ from supple.rig.skeleton.skinning_kernels import (
 LEAST_MEAN = 32
 #: Block sizes are multiples of this.
 LANES = 8
-#: Corrections smaller than this part of the body do not show in single precision.
+#: Corrections smaller than this fraction of the body do not show in single precision.
 INVISIBLE = 1e-9
 NO_SUBSET = np.empty(0, dtype=np.int64)
 NO_MATRICES, NO_DUALS = np.empty((0, 4, 4)), np.empty((0, 8))

@@ -216,7 +216,7 @@ def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
 
 @compiled
 def _find_stretched(linear: Floats, stretches: Floats) -> NDArray[np.bool_]:
-    """Return which matrices are not rotations, and set all stretches to I."""
+    """Return a mask of matrices that are not rotations, and set all stretches to I."""
     stretched = np.zeros(len(linear), dtype=np.bool_)
     for joint in range(len(linear)):
         stretched[joint] = not _is_rotation(linear[joint])

@@ -115,7 +115,7 @@ class FieldReader:
         self.fields: Values = {}
 
     def fail(self, why: str) -> FormatError:
-        """Return an error that begins with what is being read."""
+        """Return an error that begins with the name of the stored object."""
         return FormatError(f"{self.what}: {why}" if self.what else why)
 
     def title(self, name: str) -> str:
@@ -273,7 +273,7 @@ class FieldReader:
             raise self.bad_array(name, f"has shape {array.shape}; expected ({expected})")
 
     def length(self, length: Length) -> int | None:
-        """Return the value of a length, or None where any will do."""
+        """Return the value of a length, or None if any length is valid."""
         if isinstance(length, str):
             return self.sizes.get(length)
         return length(self.sizes) if callable(length) else length
@@ -287,7 +287,7 @@ class FieldReader:
         """Read where each row begins among `columns`, which must ascend in every row."""
         starts = self.array(name, INDEX, (rows + 1,))
         if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
-            raise self.bad_array(name, "does not count the entries of its rows")
+            raise self.bad_array(name, "does not match the number of entries of its rows")
         within = np.ones(len(columns), bool)
         within[starts[:-1][starts[:-1] < len(columns)]] = False
         if (np.diff(columns, prepend=-1)[within] <= 0).any():
@@ -295,5 +295,5 @@ class FieldReader:
         return starts
 
     def budget_of(self, stored_numbers: int) -> UnpackingBudget:
-        """Return the limit for unpacking an array that takes so many float32 in the file."""
+        """Return the limit for unpacking an array of `stored_numbers` float32 in the file."""
         return self.budget or UnpackingBudget(4 * stored_numbers)

@@ -52,7 +52,7 @@ class UnpackingBudget:
     def take(self, what: str, entries: int) -> None:
         """Subtract `entries`; refuse an array that exceeds the budget."""
         if entries > self.left:
-            raise SuppleError(f"{what} would fill {entries:,} numbers; that is too large to read")
+            raise SuppleError(f"{what} would unpack to {entries:,} numbers, too many to read")
         self.left -= entries
 
 
@@ -77,11 +77,11 @@ def unpacked_rows(
     count = math.prod(shape[:-1])
     budget.take(what, count * shape[-1])
     if mask.shape != (-(-count // 8),):
-        raise SuppleError(f"{what}: a mask of {mask.size} bytes for {count:,} rows")
+        raise SuppleError(f"{what}: its mask of {mask.size} bytes does not fit its {count:,} rows")
     bits = np.unpackbits(mask)
     nonzero = bits[:count].astype(bool)
     if bits[count:].any() or rows.shape != (int(nonzero.sum()), shape[-1]):
-        raise SuppleError(f"{what}: {len(rows):,} rows where its mask has {int(nonzero.sum()):,}")
+        raise SuppleError(f"{what}: {len(rows):,} rows, but its mask has {int(nonzero.sum()):,}")
     values = np.zeros((count, shape[-1]))
     values[nonzero] = rows
     return values.reshape(shape)
@@ -129,13 +129,13 @@ def unpacked_weights(
     if wrong or len(weights) != starts[-1] - len(counts):
         raise SuppleError(f"{what}: its counts do not fit its {len(columns):,} entries")
     if columns.max() >= n_columns:
-        raise SuppleError(f"{what}: column {columns.max()} of {n_columns}")
+        raise SuppleError(f"{what}: column {columns.max()}, but there are {n_columns} columns")
     budget.take(what, len(counts) * int(counts.max()))
     values, others = np.zeros(len(columns)), np.ones(len(columns), bool)
     others[starts[:-1]] = False
     values[others] = weights
     values[starts[:-1]] = 1 - np.add.reduceat(values, starts[:-1])
     if not (values.min() > 0 and values.max() <= 1):
-        raise SuppleError(f"{what}: a weight of {values.min():.3g}; they must be positive, sum 1")
+        raise SuppleError(f"{what}: a weight of {values.min():.3g}; weights must be positive")
     entries = (values, columns.astype(np.int32), starts)
     return sp.csr_array(entries, shape=(len(counts), int(n_columns)))

@@ -93,7 +93,7 @@ class Array(Field):
     type: str
     shape: Shape | None
     source: Source | None = None
-    #: Length that integers are below, and smallest value.
+    #: Length that all integers must be below, and smallest value.
     below: Length = None
     least: float | None = None
     #: Added to integers in the file, where −1 means none.
@@ -257,13 +257,13 @@ class PartOf(Field):
         return {self.name: part}
 
 
-#: Numbers that a parameter counts as: it is an object.
+#: Cost of a parameter, which is a Python object, as a count of numbers.
 PARAMETER_COST = 32
 
 
 @dataclass(frozen=True)
 class Cost(Field):
-    """Numbers that the object allocates beside its arrays, counted against the budget."""
+    """Numbers that the object allocates in addition to its arrays, counted against the budget."""
 
     numbers: Callable[[Mapping[str, int]], int]
 
@@ -271,7 +271,7 @@ class Cost(Field):
         """Write nothing."""
 
     def read(self, reader: FieldReader) -> Values:
-        """Refuse the object where the budget is exceeded."""
+        """Refuse the object if it exceeds the budget."""
         if reader.budget is not None:
             reader.budget.take(self.name, self.numbers(reader.sizes))
         return {}

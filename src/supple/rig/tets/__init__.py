@@ -1,1 +1,1 @@
-"""The rig on the tets, and what bones hold."""
+"""Rigs on tets, and the tets that bones hold."""

@@ -1,4 +1,4 @@
-"""Meshes of bones, and how tets meet them."""
+"""Meshes of bones, and tets that conform to them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from supple.mesh.tets import TetMesh
 from supple.mesh.topology import components
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Vertices within this part of an edge are moved onto the bone.
+#: Vertices within this fraction of an edge are moved onto the bone.
 SNAPPED = 0.4
-#: Moved vertices go back where a tet is left with less of its volume.
+#: Moved vertices go back if a tet would keep less than this fraction of its volume.
 LEAST_VOLUME = 0.2
 
 
@@ -34,7 +34,7 @@ class BoneMeshes:
     bone
         (n,) bone of each vertex.
     names
-        (b,) of the bones.
+        (b,) names of the bones.
     joints
         (b,) joint of the skeleton that each rotates with.
 
@@ -51,7 +51,7 @@ class BoneMeshes:
     joints: Ints
 
     def __post_init__(self) -> None:
-        """Check that all fit together."""
+        """Check the shapes and indices of the arrays."""
         if not isinstance(self.surface, SurfaceMesh):
             raise SuppleError("bones need a SurfaceMesh")
         object.__setattr__(self, "names", tuple(self.names))
@@ -59,7 +59,7 @@ class BoneMeshes:
         bone = checked_indices("bone", self.bone, count)
         n = len(self.surface.vertices)
         if bone.shape != (n,):
-            raise SuppleError(f"bone has {bone.size:,} entries; there are {n:,} vertices")
+            raise SuppleError(f"bone has {bone.size:,} entries; give one for each vertex ({n:,})")
         joints = np.asarray(self.joints)
         if joints.shape != (count,) or joints.dtype.kind not in "iu" or (joints < 0).any():
             raise SuppleError(f"joints must be {count} indices of joints, one for each bone")
@@ -68,7 +68,7 @@ class BoneMeshes:
 
 
 class BoneTets(NamedTuple):
-    """Tets that meet bones."""
+    """Tets that conform to bones."""
 
     mesh: TetMesh
     """The tets, vertices near the surface of a bone moved onto it."""
@@ -79,7 +79,7 @@ class BoneTets(NamedTuple):
 
 
 def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
-    """Move vertices of tets onto nearby bones, and return which are bone.
+    """Move vertices of tets onto nearby bones; return the tets and their vertices in bones.
 
     Boundary vertices are never bone nor moved: bones that stick out of the skin end one tet below
     it. A bone too small for the tets holds the vertex nearest to its middle; a connected body of
@@ -123,7 +123,7 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
 
 
 def _flattened(mesh: TetMesh, moved: Floats, snapped: Ints) -> Ints:
-    """Return the snapped vertices to move back, for each tet to keep `LEAST_VOLUME` of its own."""
+    """Return snapped vertices to move back, so that tets keep `LEAST_VOLUME` of their volume."""
     volumes, back = mesh.volumes(), np.zeros(len(moved), bool)
     is_snapped, trial = np.zeros(len(moved), bool), moved.copy()
     is_snapped[snapped] = True

@@ -19,14 +19,14 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.tets.surface_samples import typical_edge
 
-#: A bone's radius as a part of its distance to the skin.
+#: A bone's radius as a fraction of its distance to the skin.
 BONE_RADIUS = 0.25
-#: Length of the last bone of a chain, as a part of the distance to the end of its flesh.
+#: Length of the last bone of a chain, as a fraction of the distance to the end of its flesh.
 TIP = 0.75
-# Points tried at most, however fine the mesh; and directions around a point of a bone.
+# Most points that are tested, however fine the mesh; and directions around a point of a bone.
 _MOST_POINTS = 2_000_000
 _DIRECTIONS = 24
-# Tets nearer than this part of an edge touch.
+# Tets nearer than this fraction of an edge touch.
 _TOUCH = 0.01
 
 
@@ -39,7 +39,7 @@ class Bones:
     starts, ends
         (b, 3), in metres.
     names
-        Of the joints that move them.
+        Names of the joints that move the bones.
     """
 
     starts: Floats
@@ -121,13 +121,13 @@ def held_tets(
     Parameters
     ----------
     bones
-        The bones, at the neutral pose. What is outside of the body holds nothing.
+        The bones, at the neutral pose. Parts outside the body hold nothing.
     surface
         The skin.
     mesh
         The tets inside of it.
     radius
-        Radius of a bone at each of its points, as a part of the distance from there to the
+        Radius of a bone at each of its points, as a fraction of the distance from there to the
         skin: 0 are the tets that the bone's axis passes through.
 
     Warns
@@ -136,7 +136,7 @@ def held_tets(
         If no tet, or every vertex, is held.
     """
     if not 0 <= radius < 1:
-        raise SuppleError(f"a bone's radius is {radius} of the flesh around it; use 0 to below 1")
+        raise SuppleError(f"bone radius {radius}; it must be at least 0 and less than 1")
     spacing = 0.25 * typical_edge(mesh)
     points, bone = _along_axes(bones, spacing, mesh)
     where = locate(points, mesh)
@@ -166,7 +166,7 @@ def _along_axes(bones: Bones, spacing: float, mesh: TetMesh) -> tuple[Floats, In
     lengths = (last - first)[ids] * np.linalg.norm(bones.ends - bones.starts, axis=1)[ids]
     counts = np.ceil(lengths / spacing).astype(np.int64) + 2
     if counts.sum() > _MOST_POINTS:
-        raise SuppleError(f"{len(ids)} bones are too many for tets as small as these")
+        raise SuppleError(f"{len(ids)} bones are too many for such small tets; use fewer tets")
     bone = np.repeat(ids, counts)
     step = np.arange(len(bone)) - np.repeat(np.cumsum(counts) - counts, counts)
     t = first[bone] + (last - first)[bone] * step / np.repeat(counts - 1, counts)

@@ -44,7 +44,7 @@ class CorotatedCorrections:
     ) -> None:
         self.start, self.pose_weights = start, weights
         if weights.poses.shape[1] != len(start.parameters):
-            wrong = f"{weights.poses.shape[1]} numbers a pose"
+            wrong = f"example poses have {weights.poses.shape[1]} numbers"
             raise SuppleError(f"{wrong}; the rig has {len(start.parameters)} parameters")
         shape = (weights.n_poses, start.n_vertices)
         self.corrections = owned_array("pose corrections", corrections, (*shape, 3))

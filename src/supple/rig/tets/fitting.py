@@ -25,25 +25,25 @@ from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
 #: Default of γ. A smaller one follows the surface more closely, but its corrections are so
 #: crumpled that more tets invert at poses between: in 174 frames of four characters (6,000 tets
-#: and 6 poses each) about 30 of them, and 130 at γ = 0.1 with volumes guarded below 0.3.
+#: and 6 poses each) about 30 tets, and 130 at γ = 0.1 with volumes guarded below 0.3.
 GAMMA = 0.4
 POISSON = 0.3
-#: Tets that keep less than this part of their volume count as inverted: they would be too stiff as
-#: a rest shape.
+#: Tets that keep less than this fraction of their volume count as inverted: they would be too stiff
+#: as a rest shape.
 LEAST_VOLUME = 0.1
-#: Part of their volume below which tets are guarded, and stiffness of the guard.
+#: Fraction of their volume below which tets are guarded, and stiffness of the guard.
 GUARDED_VOLUME = 0.5
 GUARD = 30.0
-#: Newton's method ends if the predicted decrease is below this part of the objective, or if no
-#: coordinate moves by more than this part of an edge. With a tenth of that part fits took half as
-#: many iterations again and moved by a thousandth of an edge, as they do between two solvers.
+#: Newton's method ends if the predicted decrease is below this fraction of the objective, or if no
+#: coordinate moves by more than this fraction of an edge. With a tenth of these, fits took 1.5
+#: times as many iterations and moved by a thousandth of an edge, like the error of the solver.
 TOLERANCE, STEP = 1e-4, 1e-3
 #: Most iterations of Newton's method in one minimisation.
 MOST_NEWTON = 60
 #: Relative residual of conjugate gradients, and iterations before the matrix is factorised instead.
 LEFT, MOST_ITERATIONS = 1e-2, 100
-#: While tets are inverted, the guard of all tets is multiplied by this factor, at most so often:
-#: that of a few tets would invert their neighbours. Then γ is multiplied by the second factor.
+#: While tets are inverted, the guard of all tets is multiplied by this factor, at most this many
+#: times: a stronger guard of a few would invert their neighbours. Then γ is multiplied likewise.
 STRONGER, MOST_STRENGTHENED = 10.0, 2
 RISE, MOST_RISES = 10.0, 2
 #: Number of steps in which a surface is followed from the neutral pose.
@@ -295,7 +295,7 @@ class VolumeGuard:
 
 
 def volume_ratios(mesh: TetMesh, positions: ArrayLike) -> Floats:
-    """Return the volume of each tet at `positions`, as a part of its volume in the mesh."""
+    """Return the volume of each tet at `positions`, as a fraction of its volume in the mesh."""
     x = checked_array("positions", positions, mesh.vertices.shape)
     return _volumes(x, mesh.tets) / _volumes(mesh.vertices, mesh.tets)
 

@@ -20,7 +20,7 @@ from supple.rig.protocol import Parameter, Rig, checked_subset
 from supple.rig.stored.field_reader import SINGLE, Field
 from supple.rig.stored.schema import Array, PartOf, Weights
 
-#: If more than this part of the surface is needed, all of it is placed at about the same cost.
+#: If more than this fraction of the surface is needed, all of it is placed at about the same cost.
 NEARLY_ALL = 0.8
 
 
@@ -65,7 +65,7 @@ class NeededRows:
         self._last: tuple[Ints | None, Ints, sp.csr_array] | None = None
 
     def of(self, subset: Ints | None) -> tuple[Ints, sp.csr_array]:
-        """Return the columns that rows `subset` (None: all) use, and the rows with only those."""
+        """Return the columns that rows `subset` (None: all) use, and the rows in these columns."""
         last = self._last  # read once: another thread may replace it
         if last is not None and _same_subset(last[0], subset):
             return last[1:]
@@ -80,13 +80,13 @@ class NeededRows:
         return touched, narrow
 
     def arrays(self, subset: Ints | None) -> tuple[Ints, tuple[ShortInts, ShortInts, Floats]]:
-        """Return the used columns, and the CSR arrays of the rows with only those."""
+        """Return the used columns, and the CSR arrays of the rows in these columns."""
         columns, rows = self.of(subset)
         return columns, (rows.indptr.astype(np.int32), rows.indices.astype(np.int32), rows.data)
 
 
 def sorted_rows(matrix: sp.csr_array) -> NeededRows:
-    """Return stored Shepard weights, with columns in ascending order."""
+    """Return stored Shepard weights as `NeededRows`, with columns in ascending order."""
     matrix.sort_indices()
     return NeededRows(matrix)
 
@@ -109,7 +109,7 @@ class SurfaceFollower(ABC):
     The surface X̄ (n̄, 3) and the tet vertices X (n, 3) are in the rig's rest pose.
     """
 
-    #: Whether it can be stored over a surface's rig that cannot.
+    #: Whether this rig can be stored even if the surface's rig cannot.
     stored_over_any_rig: ClassVar[bool] = True
     #: Whether flesh inside rotates with the limb. Otherwise corrections are corotated.
     rotates: ClassVar[bool] = False

@@ -56,9 +56,9 @@ LEAST_WEIGHT = 1e-3
 TRANSFER_SMOOTHNESS = 0.05
 #: Largest error of a rig on tets at rest, relative to the body's size.
 OFF_REST = 1e-6
-#: Displacements below this part of the largest of their shape are set to zero.
+#: Displacements below this fraction of the largest of their shape are set to zero.
 FAINT = 1e-3
-#: Vertices of surface and tets nearer than this part of the size are the same.
+#: Vertices of surface and tets nearer than this fraction of the size are the same.
 SAME = 1e-7
 
 
@@ -142,7 +142,7 @@ class SkinnedTetRig(SurfaceFollower):
     def _set_offsets(self, rows: NeededRows | None) -> None:
         """Set Shepard weights, and the differences of skinned and rest positions.
 
-        Those of the tets are rounding errors, except where the skinning cannot be inverted.
+        Differences of the tets are rounding errors, except where skinning cannot be inverted.
         """
         rest = self._core.rest_pose
         self._offset = self.tet_vertices - self.skinned(rest)
@@ -223,12 +223,12 @@ class SkinnedTetRig(SurfaceFollower):
         """Make the rig from its stored fields."""
         rig = cls._restored(**fields)
         if skinned.n_vertices != rig.n_vertices:
-            raise SuppleError(f"{skinned.n_vertices:,} skinned vertices of {rig.n_vertices:,}")
+            raise SuppleError(f"{skinned.n_vertices:,} skinned vertices, not {rig.n_vertices:,}")
         core = skinned_core(rig.rig)
         if core is None:
             raise SuppleError("the surface's rig has no skinning weights")
         if (core.rig is rig.rig) != (shepard is None):
-            raise SuppleError("Shepard weights are for rigs that are no plain skin, and only these")
+            raise SuppleError("a plain skin has no Shepard weights; any other rig needs them")
         if len(skinned.parameters) != len(core.rig.parameters):
             raise SuppleError("the skins of tets and surface have different joints")
         rig.skinned = skinned
@@ -373,7 +373,7 @@ class _Transfer:
         return extended_influences(skin, self._mesh, self._samples)
 
     def extended(self, values: Floats) -> Floats:
-        """Extend values (n̄, c) of the surface; vertices of both keep theirs."""
+        """Extend values (n̄, c) of the surface; they are exact at common vertices."""
         extension = harmonic_extension(self._mesh, self._samples, values, TRANSFER_SMOOTHNESS)
         extension[self._same] = values[self._nearest[self._same]]
         return extension

@@ -25,7 +25,7 @@ from supple.rig.tets.fitting import GAMMA, PoseFitter
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_rig import Progress, TetRig, Variant, fit_pose, fit_tet_rig
 
-#: Largest distance of the embedded surface from itself at rest, relative to its size.
+#: Largest distance of the embedded surface from the surface at rest, relative to its size.
 MOST_REST_ERROR = 0.01
 
 
@@ -90,7 +90,7 @@ def fit_tet_body(
         Bones, or the tet vertices to fix; by default the bones of the rig's skeleton, if it
         has one.
     bone_radius
-        As a part of the distance to the skin; see `held_tets`.
+        Radius of bones as a fraction of the distance to the skin; see `held_tets`.
     variant, gamma
         Way of transferring the rig to the tets, and stiffness in the fit; see `fit_tet_rig`.
     progress
@@ -145,7 +145,7 @@ def _fixed(
     if listed.size and (listed.dtype.kind not in "iu" or listed.min() < 0):
         raise SuppleError("fixed vertices must be a list of vertex numbers")
     if listed.size and listed.max() >= count:
-        raise SuppleError(f"fixed vertex {listed.max()} is not there; there are {count}")
+        raise SuppleError(f"fixed vertex {listed.max()} does not exist; there are {count} vertices")
     return np.unique(listed.astype(np.int64))
 
 
@@ -183,7 +183,7 @@ def with_poses_between(
     shape = (len(np.atleast_2d(candidates)), len(tet_rig.parameters))
     rows = checked_array("poses between", candidates, shape)
     if most < 0:
-        raise SuppleError(f"cannot add {most} poses")
+        raise SuppleError(f"cannot add {most} poses; the number must not be negative")
     report = progress or (lambda part, what: None)
     fitter: PoseFitter | None = None
     failed = np.zeros(len(rows), bool)

@@ -40,7 +40,7 @@ Progress = Callable[[float, str], None]
 
 #: Distance of tets and surface, relative to its size, above which a fit gives a warning.
 POOR_FIT = 0.02
-#: Poses nearer to the neutral one than this part of the farthest count as neutral.
+#: Poses nearer to the neutral one than this fraction of the farthest count as neutral.
 SAME_POSE = 1e-8
 
 
@@ -91,7 +91,7 @@ class TetRig:
         if rotations is None:
             self._corrected = PoseSpaceDeformation(start, weights.poses, corrections, weights)
         elif start.rotates:
-            raise SuppleError("corrections of skinned tets have no rotations")
+            raise SuppleError("corrections of skinned tets have no rotations; omit them")
         else:
             self._corotated = CorotatedCorrections(start, weights, corrections, rotations)  # type: ignore[arg-type]
             self._corrected = self._corotated
@@ -159,7 +159,7 @@ class TetRig:
         """Return the Jacobian of the start; None if there are corrections."""
         return None if np.any(self.corrections) else rig_jacobian(self.start, entries, vertices)
 
-    #: Whether it can be stored over a surface's rig that cannot.
+    #: Whether this rig can be stored even if the surface's rig cannot.
     stored_over_any_rig: ClassVar[bool] = True
     stored_fields: ClassVar[tuple[Field, ...]] = (
         PartOf("mesh", TetMesh, lambda mesh: {"n": len(mesh.vertices)}),
@@ -189,7 +189,9 @@ class TetRig:
             raise SuppleError(f"its start is a {type(start).__name__}, which is not a rig on tets")
         count = len(mesh.vertices)
         if start.n_vertices != count:
-            raise SuppleError(f"{start.n_vertices:,} vertices, and its mesh has {count:,}")
+            raise SuppleError(
+                f"its start has {start.n_vertices:,} vertices, its mesh has {count:,}"
+            )
         if rotations is not None:
             rotations = np.concatenate([np.tile(IDENTITY, (1, count, 1)), rotations])
         return cls(mesh, start, pose_weights, corrections, rotations=rotations)
@@ -257,7 +259,7 @@ def fit_tet_rig(
     Raises
     ------
     SuppleError
-        If tets stay inverted at a pose; it names the pose and the place.
+        If tets stay inverted at a pose; the message names the pose and the place.
     """
     report = progress or (lambda part, what: None)
     report(0.0, "transferring the rig to the tets")
@@ -280,11 +282,11 @@ def fit_tet_rig(
 def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
     """Raise an error if the surface differs from the rig's rest positions."""
     if rig.n_vertices != len(surface.vertices):
-        counts = f"{rig.n_vertices} vertices, and the surface {len(surface.vertices)}"
-        raise SuppleError(f"the rig has {counts}; they must be the same ones")
+        counts = f"{rig.n_vertices} vertices, but the surface {len(surface.vertices)}"
+        raise SuppleError(f"the rig has {counts}; use the surface that it moves")
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
-        raise SuppleError(f"the surface is {apart:.3g} m off the rig's rest positions; use these")
+        raise SuppleError(f"the surface is {apart:.3g} m from the rig's rest positions; use those")
 
 
 def example_weights(
@@ -300,7 +302,7 @@ def example_weights(
     examples = checked_array("poses", examples, (count, width))
     labels = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
     if len(labels) != count:
-        raise SuppleError(f"{len(labels)} names for {count} poses")
+        raise SuppleError(f"{len(labels)} names for {count} poses; give one per pose")
     if scales is None:
         areas = surface.vertex_areas()
         masses = areas if areas.sum() > 0 else np.ones_like(areas)

@@ -31,12 +31,12 @@ Average = Literal["matrices", "quaternions"]
 IDENTITY = np.array([0.0, 0.0, 0.0, 1.0])
 #: Largest distance of a quaternion's length from 1.
 UNIT = 1e-3
-#: The longest smoothing length, in sizes of the body: beyond, nothing changes but rounding.
+#: The longest smoothing length, in sizes of the body: beyond it, only rounding changes.
 LONGEST = 1e3
-#: Blends shorter than this part of their weights cancel.
+#: Blends shorter than this fraction of the sum of their weights count as cancelled.
 CANCELLED = 1e-6
-#: See `pose_rotations`. On bent beams, bars and an arm, between a fifth and a third was best:
-#: frequency errors between poses half as large as without.
+#: Default smoothing of `pose_rotations`. On bent beams, bars and an arm, a fifth to a third was
+#: best: frequency errors between poses were half as large as without smoothing.
 SMOOTHING = 0.2
 
 
@@ -54,9 +54,9 @@ def pose_rotations(
     parents
         (m,) the alignment tree.
     smoothing
-        Length over which rotations are smoothed, as a part of the cube root of the body's volume.
-        A basis whose vertices are rotated back then stays as smooth as it was; bases blended in
-        rough frames are too stiff.
+        Length over which rotations are smoothed, as a fraction of the cube root of the body's
+        volume. A basis whose vertices are rotated back then stays as smooth as it was; bases
+        blended in rough frames are too stiff.
     """
     tree = _tree_of(shapes, parents)
     share = checked_number("smoothing", smoothing)
@@ -234,7 +234,7 @@ def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
 
 @compiled
 def nearest_rotations(matrices: Floats, out: Floats) -> None:
-    """Write the rotation nearest to each matrix, (k, 3, 3); to one of zeros, the identity."""
+    """Write the rotation nearest to each matrix, (k, 3, 3); the identity for a zero matrix."""
     U, V, sigma = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
     for k in range(len(matrices)):
         rotation_svd(matrices[k], U, sigma, V)

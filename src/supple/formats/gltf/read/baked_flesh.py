@@ -21,7 +21,7 @@ from supple.formats.gltf.kept_original import last_addition, stages_before, with
 from supple.formats.gltf.read.animation import NODE_POINTER
 from supple.formats.registry import FLESH
 
-#: Code of the notes.
+#: Code of notes about baked flesh.
 CODE = "SUPPLE_FLESH"
 #: Name of the first of a motion's shapes, as `target_names` gives it.
 FIRST = re.compile(r"(?P<motion>.* )?soft 1(?P<again> \(\d+\))?")
@@ -30,7 +30,7 @@ NUMBERED = ("VRM", "VRMC_vrm")
 
 
 def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
-    """Return a file without what Supple has added, except for curves or flesh that are kept."""
+    """Return a file without Supple's additions, except those that `curves` or `flesh` keeps."""
     if not curves:
         data = without_curves(path.name, data)
     return data if flesh else _without_flesh(path, data, notes)
@@ -51,7 +51,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
         added, before = "", data
     if added == FLESH:
         notes.warn(CODE, "has flesh that Supple baked; the original is read")
-        return _without_flesh(path, before, Notes(path.name))  # which may be baked as well
+        return _without_flesh(path, before, Notes(path.name))  # the original may be baked as well
     if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
         try:
             before = _MarkedFile(path, data).removed()
@@ -69,13 +69,13 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
 
 
 def _warn_of_names(data: bytes, notes: Notes) -> None:
-    """Warn of shapes that are named as Supple names them, without a mark."""
+    """Warn of shapes that have names like those of Supple, but no mark."""
     if b'soft 1"' not in data and b"soft 1 (" not in data:
         return
     names = (name for mesh in _meshes(data, notes.name) for name in _names(mesh))
     first = next((name for name in names if FIRST.fullmatch(name)), None)
     if first is not None:
-        what = f"has shapes such as {quoted(first)}, named as Supple does, without a mark"
+        what = f"has shapes such as {quoted(first)}, which Supple may have baked"
         notes.warn(CODE, f"{what}; baking adds to them, use the original")
 
 
@@ -140,7 +140,7 @@ class _MarkedFile:
             raise _LostError
         remaining = [k for k, name in enumerate(names) if name not in mark]
         if self.numbered and remaining != list(range(len(remaining))):
-            raise _LostError  # expressions would move the wrong ones
+            raise _LostError  # expressions would move the wrong targets
         for owner in (mesh, *mesh["primitives"]):
             if "targetNames" in _extras(owner):
                 _keep_items(owner["extras"], "targetNames", remaining)
@@ -183,7 +183,7 @@ def _keep_items(owner: dict[str, Any], name: str, indices: list[int]) -> None:
 
 
 def key_rows(accessors: Accessors, sampler: dict[str, Any]) -> int:
-    """Return the number of keys of a sampler; splines have three rows of values for each."""
+    """Return the number of rows of a sampler's values: one per key, three for splines."""
     parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
     return accessors.count(sampler["input"]) * parts
 

@@ -54,7 +54,7 @@ MOST_INSTANCES = 10_000
 MOST_JOINTS = 50_000
 # Largest size; squares of larger distances overflow.
 LARGEST_EXTENT = 1e100
-# Height above which a file is in centimetres: no character is taller in metres.
+# Height in units above which a file is read as centimetres: no character is so tall in metres.
 TALLEST = 30.0
 
 
@@ -80,9 +80,9 @@ class GltfSource:
     flesh: bool = True
 
     def read(self) -> bytes:
-        """Return the present bytes of the file, without the additions that were left out."""
+        """Return the file's present bytes, without the additions that loading left out."""
         data = read_bytes(self.path, GLTF_SUFFIXES)
-        with warnings.catch_warnings():  # given when it was loaded
+        with warnings.catch_warnings():  # they were given when the file was loaded
             warnings.simplefilter("ignore", SuppleWarning)
             return without_additions(
                 self.path, data, Notes(self.path.name), self.curves, self.flesh
@@ -334,7 +334,7 @@ def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
             notes.warn("UNUSED_OBJECT", "its scene has no mesh; all nodes are used")
     if shown or not document.part("meshes"):
         return [Instance(k, -1, nodes[k]["mesh"], nodes[k].get("skin"), {}) for k in shown]
-    notes.warn("UNUSED_OBJECT", "no node has its meshes; each is used as it is")
+    notes.warn("UNUSED_OBJECT", "none of its nodes has a mesh; each mesh is used as it is")
     instances = []
     for mesh, described in enumerate(document.part("meshes")):
         nodes.append({"mesh": mesh, "name": described.get("name") or f"mesh_{mesh}"})

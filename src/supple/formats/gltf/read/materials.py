@@ -133,7 +133,7 @@ class Materials:
             return None
         self._bytes += len(data)
         if self._bytes > MOST_IN_ALL:
-            self._lost(f"image {index}", f"comes after {MOST_IN_ALL >> 20} MiB of others")
+            self._lost(f"image {index}", f"exceeds the total of {MOST_IN_ALL >> 20} MiB for images")
             return None
         return data
 

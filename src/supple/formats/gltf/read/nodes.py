@@ -58,10 +58,10 @@ class NodeForest:
     def nearest_above(
         self, on: Container[int], nodes: Iterable[int]
     ) -> dict[int, tuple[int, Floats]]:
-        """Find the nearest node in `on` at or above each node, and above its ancestors.
+        """Return the nearest node of `on` at or above each of `nodes` and their ancestors, or -1.
 
-        Returns, by node, the nearest one or -1, and the rest transform (4, 4) relative to it. The
-        key -1 is the parent of roots.
+        With it is the rest transform (4, 4) relative to that nearest node. The key -1 is the parent
+        of roots.
         """
         nearest: dict[int, tuple[int, Floats]] = {-1: (-1, np.eye(4))}
         for node in self.with_ancestors(nodes).tolist():

@@ -118,7 +118,7 @@ class Assembler:
         self._moves[index] = to_common, used_joints
 
     def influences(self, instance: Instance, data: PrimitiveData) -> tuple[Ints, Floats]:
-        """Return joints of the skin and normalised weights, (n, k); joint 0 without weight."""
+        """Return joints of the skin and normalised weights, (n, k); joint 0 for zero weights."""
         assert instance.skin is not None
         notes, count = self.document.notes, len(self.skins[instance.skin].joints)
         label = self.document.label("mesh", instance.mesh)

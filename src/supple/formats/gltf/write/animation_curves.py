@@ -78,8 +78,8 @@ def write_gltf_curves(
     -------
     dict
         ``animation`` and whether it is ``new``, ``channels`` written, ``n_keys`` of ``n_samples``,
-        the ``error`` reached when the file is read again, its distance from the simulation,
-        ``simulation_error``, and ``bytes``.
+        the ``error`` reached when the file is read again, the ``simulation_error`` (distance from
+        the simulation), and ``bytes``.
 
     Notes
     -----
@@ -133,7 +133,7 @@ class _CurveWriter:
         self.character: Character = curves.character
         source: GltfSource = self.character.source
         data = source.read()
-        with warnings.catch_warnings():  # given when it was loaded
+        with warnings.catch_warnings():  # they were given when the file was loaded
             warnings.simplefilter("ignore", SuppleWarning)
             self.data = without_curves(source.path.name, data)
         try:
@@ -164,7 +164,7 @@ class _CurveWriter:
             raise FormatError(f"{self.path.name}: {what} the file; use .csv or .json")
 
     def made(self, drop_springs: bool, metres: float) -> tuple[bytes, float]:
-        """Return the file with keys within so many metres per channel, and its total error."""
+        """Return the file with keys within `metres` of each channel, and its total error."""
         base, file = open_unchanged(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
@@ -260,8 +260,8 @@ class _CurveWriter:
         return np.unique(np.concatenate(parts))
 
     def _spread(self, times: Floats, added: Floats, nothing: ArrayLike) -> Floats:
-        """Return added values (t, c) at all times: linear between frames, `nothing` outside; four
-        columns are quaternions.
+        """Return added values (t, c) at all times: linear between frames, the neutral element
+        `nothing` outside; four columns are quaternions.
         """
         spread = np.empty((len(times), added.shape[1]))
         spread[:] = nothing
@@ -391,7 +391,7 @@ class _CurveWriter:
 
 
 def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
-    """Return keys as a sampler of an animation; of weights, all weights of the mesh."""
+    """Return keys as an animation sampler; one for weights has all weights of the mesh."""
     key_times, values, in_tangents, out_tangents = (
         _all_weights(entry, keys)
         if isinstance(entry, _WeightsTrack)

@@ -35,7 +35,7 @@ from supple.rig.protocol import Rig
 
 @dataclass
 class NewTargets:
-    """Offsets (b, n, 3) of a primitive's new targets, in its own space; of normals if needed."""
+    """Offsets (b, n, 3) of a primitive's new targets, in its space, and of normals if needed."""
 
     positions: Singles
     normals: Singles | None = None
@@ -55,8 +55,8 @@ def unshared_mesh(file: GltfFile, node: int) -> dict[str, Any]:
 def add_targets(
     file: GltfFile, mesh: dict[str, Any], new: dict[int, NewTargets], names: list[str]
 ) -> int:
-    """Add targets to a mesh, by primitive, with zeros for primitives without; return how many it
-    had.
+    """Add targets to a mesh, by primitive, zeros for other primitives; return the previous number
+    of targets.
     """
     primitives = mesh["primitives"]
     before = max(len(primitive.get("targets", [])) for primitive in primitives)
@@ -73,7 +73,7 @@ def add_targets(
 class _Targets:
     """Targets of one primitive, all with the same attributes.
 
-    Some viewers replace a missing attribute of a target by the primitive's own, not by zero.
+    Some viewers replace a missing attribute of a target by that of the primitive, not by zero.
     """
 
     def __init__(self, file: GltfFile, primitive: dict[str, Any]) -> None:
@@ -103,7 +103,7 @@ class _Targets:
             target[name] = accessor
 
     def _nothing(self, name: str) -> int:
-        """Return an accessor of no change, as wide as the attribute; colours may have an alpha."""
+        """Return an accessor of zeros, as wide as the attribute; colours may have an alpha."""
         attribute = self.primitive["attributes"].get(name)
         wide = attribute is not None and self.file.part("accessors")[attribute]["type"] == "VEC4"
         width = 4 if wide and name.startswith("COLOR") else 2 if name.startswith("TEXCOORD") else 3
@@ -136,7 +136,7 @@ def target_names(bakes: Sequence[BakedMotion], count: int) -> list[str]:
 
 
 def played_names(names: list[str]) -> dict[str, Any]:
-    """Return the figure with the names of the animations of baked motions."""
+    """Return a dict with the name of one ``animation``, or the names of several ``animations``."""
     return {"animation": names[0]} if len(names) == 1 else {"animations": names}
 
 
@@ -154,7 +154,7 @@ def unused_names(names: list[str], used: list[str]) -> list[str]:
 def unpack_draco(
     file: GltfFile, document: Document, accessors: Accessors, mesh: dict[str, Any]
 ) -> int:
-    """Decompress a mesh's primitives, as targets follow the order of vertices; return how many."""
+    """Decompress a mesh's primitives, as targets need its vertex order; return their number."""
     count = 0
     for primitive in mesh["primitives"]:
         if DRACO not in primitive.get("extensions", {}):
@@ -284,9 +284,9 @@ def _within(progress: Progress, begin: float, share: float) -> Progress:
 def offsets_of_frames(
     frames: Singles, rig: Rig, poses: Floats, roots: Floats, tolerance: float, progress: Progress
 ) -> tuple[Singles, Singles, Singles | None]:
-    """Return offsets before skinning, their displacements after it, and the matrices.
+    """Return offsets before skinning, displacements to reach after it, and skinning matrices.
 
-    The matrices are None if all of them would take too much memory.
+    The matrices are None if those of all frames would take too much memory.
     """
     offsets, moves = np.empty_like(frames), np.empty_like(frames)
     shape = (*frames.shape, 3)

@@ -35,7 +35,7 @@ STILL = 1e-7
 def new_scene(
     bakes: Sequence[BakedMotion], error: float, progress: Progress
 ) -> tuple[GltfFile, dict[str, Any]]:
-    """Return a glTF file of baked motions for any rig, and the figures of `write_gltf`.
+    """Return a glTF file of baked motions for any rig, and the results of `write_gltf`.
 
     One node has the skin in its rest pose and the root's motion; all other motion is in morph
     targets, which all motions share. Normals have targets as well, since no joint rotates them.
@@ -149,8 +149,8 @@ def new_skin(
 ) -> tuple[GltfFile, dict[str, Any]]:
     """Make a glTF file of baked motions, for a character with a linearly skinned rig inside.
 
-    A node above the joints has the root's motion, joints their own, and morph targets the rest:
-    pose blend shapes and flesh, fitted before skinning. Returns as `new_scene`.
+    A node above the joints has the root's motion, joints have theirs, and morph targets the other
+    motion: pose blend shapes and flesh, fitted before skinning. Returns the same as `new_scene`.
     """
     character, skin = bakes[0].character, core.rig
     size = character.surface.size

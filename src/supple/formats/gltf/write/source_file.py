@@ -35,7 +35,7 @@ from supple.saving import write_whole
 def loaded_again(character: Character, source: GltfSource, *, curves: bool = True) -> Character:
     """Load a character's file again; it must not have changed.
 
-    The rig is that of the file, without wrappers. Without `curves`, those that were added to the
+    The rig is that of the file, without wrappers. Without `curves`, curves that were added to the
     file are left out. Raises FormatError if the file is missing, damaged or changed.
     """
     name = source.path.name
@@ -106,7 +106,7 @@ class FleshedFile:
         self.file = open_embedded(source.path, data)
         if self._outer is not None:
             data = self.file.glb()
-            with warnings.catch_warnings():  # given just before
+            with warnings.catch_warnings():  # they were given just before
                 warnings.simplefilter("ignore", SuppleWarning)
                 self.file = open_embedded(source.path, data)
         self._data = data
@@ -127,7 +127,7 @@ class FleshedFile:
 
 
 def _outer(source: GltfSource, data: bytes) -> bytes | None:
-    """Return the file with separate files that a character came from, None if it needs none."""
+    """Return the original of a character if it refers to separate files; otherwise None."""
     name = source.path.name
     if not source.flesh:
         present = read_bytes(source.path, GLTF_SUFFIXES)
@@ -171,14 +171,18 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
         data = before
     else:
         marked = FLESH.encode() in data and added == FLESH and last_addition(name, data) is None
-        lost = ", and does not contain its original; use that" if marked else ""
-        raise FormatError(f"{name}: has no {what} from Supple to remove{lost}")
+        lost = (
+            "does not contain its original; use the original file"
+            if marked
+            else f"has no {what} from Supple to remove"
+        )
+        raise FormatError(f"{name}: {lost}")
     originals = [kept_file(name, data), before]
     text = path.suffix.lower() == ".gltf"
     matching = [each for each in originals if each is not None and (each[:4] != MAGIC) == text]
     if not matching:
         kind = source.suffix.lower() if before[:4] == MAGIC else ".gltf"
-        raise FormatError(f"{path.name}: the original is a {kind}; use that suffix")
+        raise FormatError(f"{path.name}: the original is a {kind} file; use that suffix")
     original = matching[0]
     for uri in outside_files(open_container(original, Notes(name)).json):
         beside = file_below(path.parent, uri)

@@ -36,14 +36,14 @@ def _extension(file: GltfFile, name: str) -> dict[str, Any]:
 
 
 def _dicts(owner: Any, *names: str) -> list[dict[str, Any]]:
-    """Return the objects of the list at these names."""
+    """Return the objects of the list at nested `names`; empty if there is none."""
     for name in names:
         owner = owner.get(name) if isinstance(owner, dict) else None
     return [each for each in owner if isinstance(each, dict)] if isinstance(owner, list) else []
 
 
 def copy_binds(file: GltfFile, mesh: int, new: int) -> None:
-    """Make expressions of VRM 0.x that move a mesh move its copy, too; VRM 1.0 has nodes."""
+    """Extend expressions of VRM 0.x from a mesh to its copy; those of VRM 1.0 refer to nodes."""
     vrm = _extension(file, VRM_0)
     groups = _dicts(vrm, "blendShapeMaster", "blendShapeGroups")
     first_person = vrm.get("firstPerson")
@@ -96,7 +96,7 @@ def _below(nodes: list[dict[str, Any]], first: int) -> set[int]:
 
 
 def overlapping_springs(file: GltfFile, nodes: Set[int], drop: bool) -> list[str]:
-    """Return the names of springs that move any of some nodes; remove the springs if `drop`."""
+    """Return the names of springs that move any of `nodes`; remove the springs if `drop`."""
     springs = [spring for spring in _springs(file) if spring.nodes & nodes]
     if drop:
         for spring in springs:

@@ -135,7 +135,7 @@ def _add_holder(forest: JointForest, mesh: dict[str, Any], stage: dict[str, Any]
 def _add_transform(
     forest: JointForest, number: int, stage: dict[str, Any], to_supple: Floats
 ) -> None:
-    """Add the joint of a moving transform; a constant one becomes part of what it carries."""
+    """Add the joint of a moving transform; a constant one becomes part of its descendants."""
     above = forest.carrying[int(stage["above"][number])]
     if not _moves(stage, number, above):
         forest.attached[number] = above, _relative(stage["rest_frames"], number, above)
@@ -268,7 +268,7 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
 def _checked_transforms(
     forest: JointForest, data: dict[str, Any], order: Ints, parents: Ints
 ) -> tuple[Floats, Floats]:
-    """Return world bind and local rest transforms in tree order; each can replace the other."""
+    """Return world bind and local rest transforms in tree order; one can replace the other."""
     path = data["path"]
     bind, rest = (
         each[order]

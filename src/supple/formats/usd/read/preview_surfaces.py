@@ -29,7 +29,7 @@ class Looks:
 
     `materials` have name, colour (of four), texture, alpha mode and cutoff. A texture has the index
     of its image, its wrap modes, the primvar of its coordinates and a map (2, 3) from these, and
-    the factor of its colours, in place of the material's own. `pictures` have name and bytes.
+    the factor of its colours, in place of the material's. `pictures` have name and bytes.
     """
 
     def __init__(self, folder: Path, notes: list[str]) -> None:
@@ -207,7 +207,7 @@ class Looks:
             return "cannot be read", b""
         self._bytes += opened.GetSize()
         if self._bytes > MOST_BYTES:
-            return f"comes after {MOST_BYTES >> 20} MiB of others", b""
+            return f"exceeds the total of {MOST_BYTES >> 20} MiB for images", b""
         data = bytes(opened.GetBuffer() or b"")
         return ("", data) if data else ("is empty", b"")
 

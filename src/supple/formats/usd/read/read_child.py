@@ -157,7 +157,7 @@ def _holder(prim: Any, carrier: Any) -> Any:
 def _world_transforms(prims: list[Any], time: Any = None) -> np.ndarray:
     """Return world transforms (p, 4, 4) for column vectors, in the stage's units.
 
-    At the first time by default.
+    They are those at `time`, by default the first.
     """
     cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time))
     matrices = [np.array(cache.GetLocalToWorldTransform(prim)).T for prim in prims]
@@ -172,7 +172,7 @@ def _clips(
     clock: _Clock,
     notes: list[str],
 ) -> list[dict[str, Any]]:
-    """Sample the stage's own motion and, for a single skeleton, animations not bound to it."""
+    """Sample the stage's motion and, for a single skeleton, animations not bound to it."""
     bound = [skeleton["animation"] for skeleton in skeletons]
     moving = {time for prim in frames for time in _transform_times(prim)}
     all_paths = [bound] if any(bound) or moving else []
@@ -243,7 +243,7 @@ class _Clock:
                 notes.append(f"starts at time code {start:g}, after its end at {end:g}; ignored")
 
     def within(self, times: set[float]) -> np.ndarray:
-        """Return keys in the stage's range, with its ends if keys lie beyond; finite, sorted."""
+        """Return sorted finite keys in the stage's range, and its ends if keys lie outside it."""
         keys = np.array(sorted(time for time in times if math.isfinite(time)))
         if len(keys) < 2:
             return keys[:1] if len(keys) else np.zeros(1)

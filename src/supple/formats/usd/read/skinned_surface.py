@@ -19,7 +19,7 @@ from supple.rig.skeleton.joints import unique_names
 
 #: Deviation of a sum of weights from one that is rounding.
 WEIGHT_ROUNDING = 1e-2
-#: Ear clipping is quadratic in the corners; larger polygons, and more of them, become fans.
+#: Ear clipping is quadratic in the corners: polygons beyond these limits become fans.
 MOST_CORNERS = 256
 MOST_POLYGONS = 20_000
 #: Most bytes of all displacements of all shapes.
@@ -277,7 +277,7 @@ def _triangulate(points: Floats, counts: Ints) -> Ints:
     index_in_polygon = np.arange(len(points)) - starts[polygon]
 
     def shifted(steps: Any) -> Ints:
-        """Return the corner so many steps further around its polygon."""
+        """Return each corner's neighbour `steps` further around its polygon."""
         corner: Ints = starts[polygon] + (index_in_polygon + steps) % np.maximum(counts[polygon], 1)
         return corner
 
@@ -304,7 +304,7 @@ def _triangulate(points: Floats, counts: Ints) -> Ints:
 
 
 def _cut_ears(ring: Floats, normal: Floats) -> Ints:
-    """Triangulate a polygon by ear clipping; one that intersects itself loses any corner."""
+    """Triangulate a polygon by ear clipping; without an ear (self-intersection) clip any corner."""
     axis = int(np.argmax(np.abs(normal)))
     flat = np.delete(ring, axis, axis=1) * [1.0, 1.0 if normal[axis] > 0 else -1.0]
     if axis == 1:

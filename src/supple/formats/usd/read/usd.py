@@ -107,12 +107,12 @@ def load_usd(
 
 
 def _lasting_flesh(name: str, stage: dict[str, Any]) -> list[str]:
-    """Return a note of shapes that are named as Supple names them."""
+    """Return a note about shapes that have names like those of Supple, if there are any."""
     shapes = (shape["name"] for mesh in stage["meshes"] for shape in mesh["shapes"])
     first = next((shape for shape in shapes if BAKED.fullmatch(shape)), None)
     if first is None:
         return []
-    what = f'has shapes such as "{first}", which Supple baked, without a record'
+    what = f'has shapes such as "{first}", which Supple may have baked'
     return [f"{name}: {what}; baking adds to them, use the original"]
 
 
@@ -236,7 +236,7 @@ def _read_motions(
 def _tracks(
     space: TrackSpace, times: Floats, local: Locals, weights: Floats, held: bool
 ) -> MotionTracks:
-    """Return tracks of all that moves: linear between samples, or constant, as in the stage."""
+    """Return tracks of moving parameters, linear between samples, or constant if `held`."""
     kind, rest = "STEP" if held else "LINEAR", space.skeleton
     rest_parts = rest.translations, rest.rotations, rest.scales
     tracks = []

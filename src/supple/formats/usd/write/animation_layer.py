@@ -46,7 +46,7 @@ def write_usd_curves(
         ``"every"`` frame a key, or ``"linear"``: the file's own keys and as few more as keep each
         channel within an error, as a fraction of the size; all joints share one list of time codes.
     additive
-        Leave the animation unchanged, and add one that is not played, with only what physics adds.
+        Leave the animation unchanged; add an unplayed one with only the motion that physics adds.
 
     Returns
     -------
@@ -109,7 +109,7 @@ class _CurveLayer:
             raise FormatError(f"{path.name}: no free parameter is a channel of the file")
 
     def made(self, metres: float) -> tuple[dict[str, Any], float]:
-        """Write the layer with keys within so many metres per channel; return answer and error."""
+        """Write the layer with keys within `metres` of each channel; return answer and error."""
         size = self.curves.character.surface.size
         edits = []
         for edit in self._edits:
@@ -143,7 +143,7 @@ class _CurveLayer:
         return branch.joints[branch.order[joint - branch.first]]
 
     def _free_joints(self, branch: Branch) -> dict[str, Any]:
-        """Return what is added to the free joints of a skeleton, at the frames."""
+        """Return the values that curves add to the free joints of a skeleton, at the frames."""
         last = branch.first + len(branch.order)
         joints = [j for j in self.curves.joints if branch.first <= j.joint < last]
         added: dict[str, list[Floats]] = {name: [] for name in NEUTRAL}
@@ -211,7 +211,7 @@ class _CurveLayer:
         }
 
     def _weights(self, skeleton: str) -> tuple[dict[str, Any], Floats]:
-        """Return what is added to weights of shapes of a skeleton's animation, and their reach."""
+        """Return additions to shape weights of a skeleton's animation, and the weights' reach."""
         curves = self.curves
         first = len(curves.character.rig.parameters) - sum(len(k[2]) for k in self.shapes.keys)
         free = {int(column) - first for column in curves.columns}

@@ -11,7 +11,7 @@ from supple.formats.usd.prims import as_array, first_value
 
 
 def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
-    """Define rest animations for skeletons without one, and enter their paths."""
+    """Define rest animations for skeletons without one; enter their paths in `skeletons`."""
     for skeleton in skeletons:
         if skeleton["animation"] is None:
             path = _free_path(stage.GetPrimAtPath(skeleton["path"]), name)
@@ -140,7 +140,7 @@ def cache_points(
 def _set_frame(
     mesh: Any, code: float, points: np.ndarray, used: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Set points, the extent of those in use, and normals at a time code."""
+    """Set points, the extent of the `used` ones, and normals at a time code."""
     mesh.GetPointsAttr().Set(_vectors(points), code)
     mesh.GetExtentAttr().Set(_extent(used), code)
     if normals is not None:
@@ -169,7 +169,7 @@ def _smooth_normals(mesh: Any, points: np.ndarray, welded: np.ndarray) -> np.nda
 
 
 def _switch_skinning_off(prim: Any) -> None:
-    """Remove skeleton, joints and shapes from a prim, whether its own or inherited."""
+    """Remove skeleton, joints and shapes from a prim, whether direct or inherited."""
     binding = UsdSkel.BindingAPI(prim)
     if not prim.HasAPI(UsdSkel.BindingAPI):
         binding = UsdSkel.BindingAPI.Apply(prim)

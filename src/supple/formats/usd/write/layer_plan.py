@@ -134,7 +134,7 @@ class LayerPlan:
     """Meshes of the stage, and plans of the motions of the layer over it.
 
     The stage is read again, since its file, `original`, may have changed. `shown` is the index of
-    the clip that the stage plays: the only one, or of several the file's own.
+    the clip that the stage plays: the only one, or of several that of the file.
     """
 
     def __init__(self, path: Path, bakes: Sequence[BakedMotion], original: Path) -> None:
@@ -150,7 +150,7 @@ class LayerPlan:
         _check_needed_files(path, self.source_path)
         self.n_vertices = len(self.character.surface.vertices)
         self.clips = self._clips(bakes, stage)
-        first = next(iter(source.time_codes), None)  # the one that the stage plays
+        first = next(iter(source.time_codes), None)  # the motion that the stage plays
         names = [clip.name if clip.clip_codes is not None else None for clip in self.clips]
         self.shown = names.index(first) if first in names else 0
         self.meshes = self._meshes()
@@ -195,7 +195,7 @@ class LayerPlan:
         return codes if same else None
 
     def _skeletons(self, stage: dict[str, Any], name: str | None) -> list[dict[str, Any]]:
-        """Return each skeleton with its animation of a clip of the file, None for none."""
+        """Return each skeleton with its animation in the file's clip `name`, or None."""
         names = list(self.source.time_codes)
         clip = stage["clips"][names.index(name)] if name is not None else None
         skeletons = []

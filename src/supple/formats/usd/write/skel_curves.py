@@ -94,14 +94,14 @@ class _Values:
         return len(self.names) > self.n_listed
 
     def _spread(self, added: np.ndarray, nothing: Any, rotation: bool = False) -> np.ndarray:
-        """Return what is added at all codes, (t, c): `nothing` outside the frames."""
+        """Return the additions at all time codes, (t, c): the neutral `nothing` outside frames."""
         spread = Keys(self.frames, added, None, rotation).at(self.codes)
         outside = (self.codes < self.frames[0] - 1e-6) | (self.codes > self.frames[-1] + 1e-6)
         spread[outside] = nothing
         return spread
 
     def _key_indices(self, tracks: list[tuple[np.ndarray, float, bool]]) -> np.ndarray:
-        """Return the indices of key codes: the file's, and those that the tracks need."""
+        """Return indices of the time codes of keys: the file's, and those that the tracks need."""
         if self.request["keys"] == "every":
             return np.arange(len(self.codes))
         between = np.flatnonzero(~np.isin(self.codes, np.round(self.frames, 6)))

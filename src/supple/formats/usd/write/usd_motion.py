@@ -33,7 +33,7 @@ def fitted_shapes(
 ) -> tuple[list[str], Singles, list[bool]]:
     """Fit shapes to the difference of stage and frames; save those of each mesh in the folder.
 
-    Return their names, their weights (t, b), and which meshes need a cache instead.
+    Returns their names, their weights (t, b), and for each mesh whether it needs a point cache.
     """
     character = plan.character
     # The survey also returns matrices: four times the frames.
@@ -196,7 +196,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 POINTS = ("blend-shapes", "cache")
-#: Factor above the error that is rounding.
+#: Factor by which rounding may exceed the error.
 ROUNDING = 1.02
 
 
@@ -236,7 +236,7 @@ def write_usd(
     dict
         n_shapes, n_frames, bytes, error: the largest distance of any point from its simulated
         place, as UsdSkel evaluates the result, as a fraction of the size. Warns if it is larger
-        than requested, or the layer refers to a file outside its folder.
+        than `error`, or the layer refers to a file outside its folder.
     """
     path = Path(path)
     if path.suffix.lower() not in USD_SUFFIXES:

@@ -181,7 +181,7 @@ def _curves(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _mark(layer: Any, added: str, request: dict[str, Any]) -> None:
-    """Record what was added, and to what; records of the file below are not copied."""
+    """Record the addition and the file below; records of that file are not copied."""
     data = dict(layer.customLayerData)
     others = {name: value for name, value in data.items() if name not in ADDED}
     layer.customLayerData = {**others, added: request["record"]}
@@ -190,7 +190,8 @@ def _mark(layer: Any, added: str, request: dict[str, Any]) -> None:
 def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.ndarray]]:
     """Return points of cached meshes as the rig alone moves them, at codes outside the bake.
 
-    In the stage's world, before anything is written: a cache is constant after its last points.
+    They are in the stage's world and computed before anything is written, since a cache is
+    constant after its last points.
     """
     meshes = _played_meshes(stage, [mesh["path"] for mesh in request["meshes"]])
     points: list[dict[float, np.ndarray]] = []
@@ -259,7 +260,7 @@ def _dependencies(request: dict[str, Any]) -> list[str]:
 
 
 def _as_named(file: Path, folder: Path) -> Path | None:
-    """Return the file below the folder by the name that layers use, even of a link."""
+    """Return the file below the folder by the name that layers use; links are not resolved."""
     real = folder.resolve()
     if not file.resolve().is_relative_to(real):
         return None
@@ -272,7 +273,7 @@ def _as_named(file: Path, folder: Path) -> Path | None:
 def _needed_files(path: Path) -> list[str]:
     """Return all files that a file refers to, directly or not: layers, clips, images.
 
-    They may be missing. Only files in the folder, or below it, are opened.
+    Listed files may be missing. Only files in the folder, or below it, are opened.
     """
     folder = path.parent.resolve()
     stack, seen = [str(path)], {str(path)}
