@@ -28,7 +28,7 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
     target = Path(Path(given).stem + suffix) if output is None else output
     if target.suffix.lower() != suffix:
         what = "a body's file" if suffix == BODY_MODEL else "a model file"
-        raise SuppleError(f"{target}: {what} ends in {suffix}")
+        raise SuppleError(f"{target}: {what} must end in {suffix}")
     if not target.parent.is_dir():
         raise SuppleError(f"{target}: there is no folder {target.parent}")
     _check_access(target)
@@ -38,7 +38,7 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
 def checked_sheet(path: Path) -> Path:
     """Return the path of a picture; SuppleError if it cannot be written."""
     if path.suffix.lower() != ".png" or not path.parent.is_dir():
-        raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
+        raise SuppleError(f"{path}: a sheet must be a .png file in an existing folder")
     _check_access(path)
     return path
 
@@ -46,7 +46,7 @@ def checked_sheet(path: Path) -> Path:
 def checked_page(path: Path, what: str) -> Path:
     """Return the path of an HTML page; SuppleError if it cannot be written."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise SuppleError(f"{path}: {what} ends in .html")
+        raise SuppleError(f"{path}: {what} must end in .html")
     check_place(path)
     return path
 
@@ -91,9 +91,9 @@ def run_removal(
     *,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Restore a file with ``remove(target, source)``, in place without `output`; return figures.
+    """Restore a file with ``remove(target, source)``, in place without `output`.
 
-    `what` names the removed part in the message of `supple bake` or `supple curves --remove`.
+    Return its path and size. `what` names the removed part in the message.
     """
     target = source if output is None else output
     if not source.is_file():
@@ -106,10 +106,10 @@ def run_removal(
 
 
 def print_chosen_motion(names: Sequence[str], chosen: str, test_motion: str, hint: str) -> None:
-    """Print the motion of a character that was chosen by default, and the others."""
+    """Print the name of the motion chosen by default, and the names of the others."""
     others = [name for name in names if name != chosen]
     if not names:
-        console.print(f'it has no motion; "{test_motion}" shakes and tilts it', markup=False)
+        console.print(f'no motion; "{test_motion}" shakes and tilts the character', markup=False)
     elif others:
         more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
         motion = f'motion "{chosen}", the liveliest of {len(names)}'

@@ -43,7 +43,7 @@ def run_view(
     seconds: float | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Serve the page of a file, a scene, a model or a body until it is closed; return figures.
+    """Serve the page of a file, a scene, a model or a body until it is closed; return its costs.
 
     `options` and `touch` are for characters only. `folder`, for recordings and anatomy files, is by
     default the current one. `stats` prints costs every few seconds, `seconds` ends the page after
@@ -59,7 +59,7 @@ def run_view(
     else:
         row = engine_named(options.engine, "character")
         if options.free is not None and "free" not in row.build_options:
-            raise SuppleError(f"--free: {row.name} has no free controls; use --engine rig-space")
+            raise SuppleError(f"--free: {row.name} moves no controls; use --engine rig-space")
         if not (target.is_dir() and os.access(target, os.W_OK)):
             raise SuppleError(
                 f"{target}: cannot save recordings there; use --folder with a writable one"

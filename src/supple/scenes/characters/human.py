@@ -71,7 +71,7 @@ def _of_hand(sign: float) -> Solid:
 
 
 def _beyond(solid: Solid, axis: int, sign: float, start: float) -> Solid:
-    """Return a solid that is evaluated beyond a plane only; before the plane there is nothing."""
+    """Return the part of a solid beyond a plane; the solid is evaluated only there."""
 
     def depth(points: Floats) -> Floats:
         over = sign * points[:, axis] - start
