@@ -174,7 +174,7 @@ def _vertices(text: str, count: int) -> slice:
 
 def _factor(what: str, value: Any) -> float:
     if isinstance(value, bool):
-        raise SuppleError(f"stiffness of {what} must be a number, not {value}")
+        raise SuppleError(f"stiffness of {what} must be a number")
     factor = checked_number(f"stiffness of {what}", value)
     _check_range(f"stiffness of {what}", np.array([factor]))
     return factor

@@ -337,7 +337,7 @@ def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
     try:
         mask = np.asarray(painted)
     except ValueError:
-        raise SuppleError("painted must be a list of True or False, one for each vertex") from None
+        raise SuppleError("painted must be True or False for each vertex") from None
     if mask.dtype.kind != "b" or mask.shape not in (shape, shape[1:]):
         raise SuppleError(
             f"painted must be True or False for each of {shape[1]} vertices, not "

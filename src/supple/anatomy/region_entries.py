@@ -91,7 +91,7 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
         raise FormatError(f'{name}: is not an anatomy file; one begins with {{"{MARK}": {VERSION}')
     regions = data.get("regions")
     if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
-        raise FormatError(f'{name}: "regions" must be an object with up to {MOST_REGIONS:,} joints')
+        raise FormatError(f'{name}: "regions" must be an object with entries by joint')
     return {joint: _entry(name, joint, fields) for joint, fields in regions.items()}
 
 

@@ -28,7 +28,7 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
     target = Path(Path(given).stem + suffix) if output is None else output
     if target.suffix.lower() != suffix:
         what = "a body's file" if suffix == BODY_MODEL else "a model file"
-        raise SuppleError(f"{target}: {what} must end in {suffix}")
+        raise SuppleError(f"{target}: {what} ends in {suffix}")
     if not target.parent.is_dir():
         raise SuppleError(f"{target}: there is no folder {target.parent}")
     _check_access(target)
@@ -38,7 +38,7 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
 def checked_sheet(path: Path) -> Path:
     """Return the path of a picture; SuppleError if it cannot be written."""
     if path.suffix.lower() != ".png" or not path.parent.is_dir():
-        raise SuppleError(f"{path}: a sheet must be a .png file in an existing folder")
+        raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
     _check_access(path)
     return path
 
@@ -46,7 +46,7 @@ def checked_sheet(path: Path) -> Path:
 def checked_page(path: Path, what: str) -> Path:
     """Return the path of an HTML page; SuppleError if it cannot be written."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise SuppleError(f"{path}: {what} must end in .html")
+        raise SuppleError(f"{path}: {what} ends in .html")
     check_place(path)
     return path
 

@@ -127,7 +127,9 @@ def _steps(
     free = "free" in engine_named(engine, "character").build_options
     if free or engine == "soft-skeleton":
         if fidelity:
-            raise SuppleError(f"--fidelity does not apply to {engine}; leave it out")
+            raise SuppleError(
+                f"--fidelity does not apply to {engine}; use supple bench {engine} without it"
+            )
         command = rig_space if free else soft_skeleton
         command(*scenes, model=model, steps=steps, display=display)
         return

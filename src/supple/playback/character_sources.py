@@ -83,7 +83,7 @@ def read_any_character(
 
 def _check_unit(given: str, unit: str | None) -> None:
     if unit is not None:
-        raise SuppleError(f"{given}: is in metres; --unit applies to files of characters")
+        raise SuppleError(f"{given}: is in metres; --unit is for files of characters")
 
 
 def _check_body(given: str, body: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ def _check_character(name: str, character: Character) -> None:
         if len(names) > 1:
             listed = ", ".join(f'"{each}"' for each in names[:4])
             raise SuppleError(
-                f"{name}: has {len(names)} characters ({listed}); save each in a separate file"
+                f"{name}: has {len(names)} characters ({listed}); save each in a file of its own"
             )
 
 

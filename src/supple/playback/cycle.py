@@ -110,7 +110,7 @@ def cycle_table(
     count = round(min((last - first) / dt, 2.0**60))
     if count < 2:
         raise SuppleError(
-            f"{motion!r}: {last - first:.3g} s are too short for a loop; choose a longer part"
+            f"{motion!r}: {last - first:.3g} s are too short to loop; choose a longer part"
         )
     gap, displacement = _ends(motion, rig, first, last)
     rotation = logarithm(from_matrix(displacement[:3, :3]))

@@ -89,7 +89,7 @@ def converged(
     limit = checked_number("accuracy", accuracy)
     (most,) = checked_whole_numbers("most substeps", [most_substeps])
     if not (limit > 0 and most >= 2):
-        raise SuppleError("accuracy must be positive, and most_substeps at least 2")
+        raise SuppleError("convergence needs a positive accuracy and at least two sub-steps")
     before, substeps, known = (level(1), 1, ()) if begun is None else begun
     changes = list(known)
     while 2 * substeps <= most and not (changes and changes[-1] <= limit):
@@ -99,7 +99,7 @@ def converged(
         before = after
     if before is None:
         raise SolverError(
-            f"no solution with {substeps} sub-steps; use more of these, firmer flesh or more damping"
+            f"no solution with {substeps} sub-steps; use more, firmer flesh or more damping"
         )
     return Converged(before, substeps, tuple(changes), bool(changes) and changes[-1] <= limit)
 

@@ -204,7 +204,7 @@ def curve_plan(
     first, last = checked_span(clip, start, end)
     if not last > first:
         raise SuppleError(
-            f'motion "{clip.name}" has no frames after {first:.4g} s; choose another part'
+            f'motion "{clip.name}": the part at {first:.4g} s has no duration; choose a longer one'
         )
     frames = _usual_rate(clip) if rate is None else checked_rate(rate)
     count = max(2, round((last - first) / STEP)) if loop else 0

@@ -35,7 +35,7 @@ _LARGEST = 3
 def check_between(value: float, low: float, high: float, noun: str) -> None:
     """Raise a `SuppleError` if a number is out of range."""
     if not low <= value <= high:
-        raise SuppleError(f"{value:,} {noun}; use {low:,} to {high:,}")
+        raise SuppleError(f"{value:,} {noun}; choose between {low:,} and {high:,}")
 
 
 def check_steps(steps: int, fewest: int = 10) -> None:

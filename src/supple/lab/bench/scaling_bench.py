@@ -329,7 +329,7 @@ def measure_steps(
 def scaled_modes(modes: Sequence[int], count: int) -> tuple[int, ...]:
     """Return a number of modes for each region, in proportion to `modes`; at least one each."""
     if not len(modes) <= count <= 10 * sum(modes):
-        raise SuppleError(f"{count} modes; use {len(modes)} to {10 * sum(modes)}")
+        raise SuppleError(f"{count} modes; choose between {len(modes)} and {10 * sum(modes)}")
     exact = np.asarray(modes) * count / sum(modes)
     counts = np.maximum(np.floor(exact).astype(int), 1)
     while counts.sum() != count:
