@@ -161,7 +161,7 @@ def test_options_of_flesh_that_are_none_select_the_default(builds):
 
 def test_a_model_file_refuses_options_of_its_flesh():
     supple.build("arm.glb", keep=False, **SMALL).save("arm.supple")
-    with pytest.raises(SuppleError, match="has its flesh already; leave out young"):
+    with pytest.raises(SuppleError, match="determines the flesh; leave out young"):
         supple.bake("arm.supple", end=0.1, young=1e3)
 
 

@@ -48,7 +48,7 @@ def check_model(cases: Sequence[str], model: Path | None, noun: str = "cases") -
     if model is None:
         return
     if cases:
-        raise SuppleError(f"{noun} and --model {model} exclude each other; give one of them")
+        raise SuppleError(f"{noun} and --model {model} exclude each other; give one or the other")
     if not model.is_file():
         raise SuppleError(f"{model}: there is no such file; supple build makes one")
 

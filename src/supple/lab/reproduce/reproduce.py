@@ -199,7 +199,7 @@ def _run_item(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any
             if not str(error.name).startswith("supple"):
                 raise
             raise SuppleError(
-                f"is not part of this installation (module {error.name} is missing)"
+                f"is not part of this version (the module {error.name} is missing)"
             ) from None
         general = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
         results = plain(general | dict(results))
