@@ -105,7 +105,7 @@ def test_the_environment_switches_keeping_off(builds, monkeypatch):
         (lambda: supple.build("arm.glb", linear="cubature"), 'no option "linear"'),
         (lambda: supple.build("arm.glb", mode=3), 'no option "mode"; did you mean "modes"'),
         (lambda: supple.curves("arm.glb", smoth=1.0), 'no option "smoth"; did you mean "smooth"'),
-        (lambda: supple.bake(BAD), "3 is no character"),
+        (lambda: supple.bake(BAD), "3 is not a character"),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest_before_any_work(call, hint, builds):

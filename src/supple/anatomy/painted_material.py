@@ -270,9 +270,7 @@ def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> 
     first = materials[0]
     shares = numbers("weights of poses", weights)
     if shares.shape != (len(materials),) or not np.isfinite(shares).all():
-        raise SuppleError(
-            f"weights of poses: give {len(materials)} finite numbers, one per material"
-        )
+        raise SuppleError(f"weights of poses: give {len(materials)} finite numbers, one each")
     if all(material is first for material in materials):
         return first
     mixed: dict[str, Floats] = {}

@@ -134,10 +134,7 @@ class SkinRegions:
         return tip
 
     def central(self, likely: Sequence[bool] = ()) -> int:
-        """Return the central region: its removal leaves only small connected parts.
-
-        `likely` masks candidates; among similar ones the thickest in the middle is returned.
-        """
+        """Return the central region: its removal leaves small parts; `likely` masks candidates."""
         order, above = self.rooted(0)
         below = self.areas.copy()
         for region in order[::-1]:

@@ -146,9 +146,7 @@ def read_stiffness(text: str, character: Character) -> Any:
         factors = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise FormatError(
-            f"{path.name}: cannot be read ({why}); give a JSON file or color:NAME"
-        ) from None
+        raise FormatError(f"{path.name}: cannot be read ({why}); give a JSON file") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path.name}: is not JSON ({str(error)[:80]})") from None
     if not isinstance(factors, dict):
@@ -178,17 +176,13 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
             colours = _colours(document, accessors, described, attribute)
             columns = CHANNELS[channel]
             if len(colours) != len(part.welded) or colours.shape[1] <= max(columns):
-                raise FormatError(
-                    f'{source.path.name}: "{attribute}" lacks {channel} in some meshes'
-                )
+                raise FormatError(f'{source.path.name}: some "{attribute}" lack {channel}')
             used = part.welded >= 0
             np.add.at(total, part.welded[used], colours[used][:, columns].mean(axis=1))
             np.add.at(counts, part.welded[used], 1.0)
     if not counts.any():
         listed = ", ".join(sorted(names))
-        raise SuppleError(
-            f'{source.path.name}: no vertex colour "{attribute}"; use one of {listed}'
-        )
+        raise SuppleError(f'{source.path.name}: no vertex colour "{attribute}"; it has {listed}')
     # Vertices without the colour keep their stiffness.
     return np.maximum(np.where(counts > 0, total / np.maximum(counts, 1), 1.0), LEAST_FACTOR)
 

@@ -41,9 +41,7 @@ def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any)
         try:
             return pool.submit(function, *arguments).result()
         except BrokenProcessPool:
-            raise SuppleError(
-                "the measuring process was killed; the system may lack memory"
-            ) from None
+            raise SuppleError("the measuring process was killed; free some memory") from None
         except KeyboardInterrupt:
             for process in list(pool._processes.values()):
                 process.kill()

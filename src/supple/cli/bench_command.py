@@ -127,9 +127,7 @@ def _steps(
     free = "free" in engine_named(engine, "character").build_options
     if free or engine == "soft-skeleton":
         if fidelity:
-            raise SuppleError(
-                f"--fidelity does not apply to {engine}; use supple bench {engine} without it"
-            )
+            raise SuppleError(f"--fidelity: {engine} has no such test; use supple bench {engine}")
         command = rig_space if free else soft_skeleton
         command(*scenes, model=model, steps=steps, display=display)
         return

@@ -151,9 +151,7 @@ def body_plan_of(
 def check_model(character: Character, model: CharacterModel, **options: Any) -> None:
     """Refuse a model of another character, and options of flesh, which the model determines."""
     if engine_of(model).moves != "character":
-        raise SuppleError(
-            f"{shown(model)} is not a model of a character; build one with supple.build"
-        )
+        raise SuppleError(f"{shown(model)} is not a model of a character")
     if options.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
         options["flesh"] = True
     given = [name for name, value in options.items() if value is not None]

@@ -188,7 +188,5 @@ def source_of(character: Character | str | Path, *, curves: bool = True) -> Char
     if isinstance(character, str | Path):
         return read_character(str(character), curves=curves)
     if not isinstance(character, Character):
-        raise SuppleError(
-            f"{shown(character)} is not a character; give a Character or a file's path"
-        )
+        raise SuppleError(f"{shown(character)} is not a character; give one, or a file's path")
     return CharacterSource(character)

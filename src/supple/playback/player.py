@@ -206,9 +206,7 @@ class Player:
 
     def _resumable(self) -> Resumable:
         if not isinstance(self.simulator, Resumable):
-            raise SuppleError(
-                f"{shown(self.simulator)} cannot resume: it has no method to set its state"
-            )
+            raise SuppleError(f"{shown(self.simulator)} cannot store and resume its state")
         return self.simulator
 
     def wrap(self) -> None:

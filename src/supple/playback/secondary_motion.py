@@ -204,7 +204,7 @@ def curve_plan(
     first, last = checked_span(clip, start, end)
     if not last > first:
         raise SuppleError(
-            f'motion "{clip.name}": the part at {first:.4g} s has no duration; choose a longer one'
+            f'motion "{clip.name}" has no duration at {first:.4g} s; use a longer part'
         )
     frames = _usual_rate(clip) if rate is None else checked_rate(rate)
     count = max(2, round((last - first) / STEP)) if loop else 0
@@ -244,9 +244,7 @@ def _fades(
     else:
         seconds = blend if isinstance(blend, Sequence) else (blend, blend)
         if len(seconds) != 2:
-            raise SuppleError(
-                f"blend is {shown(blend)}; give seconds for both ends, or two numbers"
-            )
+            raise SuppleError(f"blend is {shown(blend)}; give seconds for both ends, or two")
         ends = [_checked_seconds("blend", each) for each in seconds]
         if loop and any(ends):
             raise SuppleError("a loop has no ends to blend at; leave out blend or loop")
@@ -267,9 +265,7 @@ def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
     simulator = bake_simulator(model, dt, **options)
     if damping is not None:
         if not isinstance(simulator, ParameterSprings):
-            raise SuppleError(
-                f"the engine {engine_of(model).name} has no damping by name; give one number"
-            )
+            raise SuppleError(f"the engine {engine_of(model).name} needs one number as damping")
         simulator.tune(damping=damping)
     return simulator
 

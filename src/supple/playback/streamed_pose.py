@@ -148,7 +148,7 @@ class PoseStream:
         valid = flat.size == 3 * self.n_joints + 3 and (np.abs(flat) <= LARGEST_NUMBER).all()
         if not valid:
             raise SuppleError(
-                f"a pose needs ({self.n_joints}, 3) rotations and a (3,) translation within ±1000"
+                f"a pose needs {self.n_joints} rotations and a translation within ±1000"
             )
         self._take(flat[:-3].reshape(-1, 3), flat[-3:])
 
@@ -179,9 +179,7 @@ class PoseStream:
             receiver.bind(("127.0.0.1", port))  # reachable from this computer only
         except OSError as error:
             receiver.close()
-            raise SuppleError(
-                f"port {port} cannot be opened ({error.strerror}); use another port, or 0"
-            ) from None
+            raise SuppleError(f"port {port} cannot be opened ({error.strerror}); use 0") from None
         receiver.settimeout(PATIENCE)
         self._socket = receiver
         self._thread = threading.Thread(target=self._receive, daemon=True)

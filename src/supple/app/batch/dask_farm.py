@@ -336,9 +336,7 @@ def _plain_errors(address: str) -> Iterator[None]:
         raise
     except Exception as error:
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise SuppleError(
-            f"--cluster {address}: {why}; check that a scheduler runs there"
-        ) from None
+        raise SuppleError(f"--cluster {address}: {why}; check the scheduler there") from None
 
 
 @contextmanager

@@ -183,10 +183,7 @@ def _same_step_error(
     true: Truth,
     options: dict[str, Any],
 ) -> float:
-    """Return the RMS difference of the two engines, both with the reference's step.
-
-    Neither uses centred rig accelerations.
-    """
+    """Return the RMS difference of both engines at the reference's step, without centring."""
     fine = {"integrator": CONVERGING["integrator"]} | options
     step = 1 / (true.rate * true.substeps)
     frames = played(make(model, step, **fine), motion, true.substeps)

@@ -198,9 +198,7 @@ def _run_item(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any
         except ModuleNotFoundError as error:
             if not str(error.name).startswith("supple"):
                 raise
-            raise SuppleError(
-                f"is not part of this version (the module {error.name} is missing)"
-            ) from None
+            raise SuppleError(f"is not part of this version (no module {error.name})") from None
         general = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
         results = plain(general | dict(results))
         try:
