@@ -81,7 +81,7 @@ class BodyLayout:
         self.limbs = [int(region) for region in self.order if self._begins_limb(int(region))]
 
     def _towards_limbs(self) -> int | None:
-        """Return the root's child with all limbs below it; None unless the root has no limb."""
+        """Return the root's child with all limbs below it; None if the root has a limb."""
         large = {each for each in self.limbs if self.weight[each] > SMALL_PAIR}
         if not large or self.sided[self.root] or not large.isdisjoint(self.below[self.root]):
             return None

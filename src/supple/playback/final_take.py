@@ -99,7 +99,8 @@ def converged(
         before = after
     if before is None:
         raise SolverError(
-            f"no solution with {substeps} sub-steps; use more, firmer flesh or more damping"
+            f"no solution with {substeps} sub-steps; use more sub-steps, firmer flesh or more "
+            "damping"
         )
     return Converged(before, substeps, tuple(changes), bool(changes) and changes[-1] <= limit)
 
