@@ -53,7 +53,9 @@ def checked_page(path: Path, what: str) -> Path:
 
 def _check_access(target: Path) -> None:
     if target.is_dir() or not os.access(target.parent, os.W_OK):
-        raise SuppleError(f"{target}: cannot be written")
+        raise SuppleError(
+            f"{target}: cannot be written; it is a folder, or its folder is read-only"
+        )
 
 
 def check_place(output: Path, source: Path | None = None) -> None:

@@ -351,7 +351,7 @@ class ParameterTake:
     def within(self, keyed: Floats, added: Floats) -> Floats:
         """Clip offsets from keys (t, k) such that their sums stay in the simulated range.
 
-        Splines and smoothing overshoot: a weight limited to 0 to 1 stays within.
+        Splines and smoothing overshoot; a weight with the limits 0 and 1 stays between them.
         """
         return np.asarray(np.clip(keyed + added, self._lowest, self._highest) - keyed)
 
@@ -396,7 +396,7 @@ class ParameterTake:
         values = np.asarray(self._simulator.parameters, np.float64)[self.columns]
         if not np.isfinite(values).all():
             bad = self.free[int(np.argmin(np.isfinite(values)))]
-            raise SolverError(f'"{bad}" diverges; use firmer flesh or more damping')
+            raise SolverError(f'parameter "{bad}" diverges; use firmer flesh or more damping')
         return values - pose[self.columns]
 
     def _note(self, state: Any) -> None:

@@ -176,7 +176,7 @@ def _is_text(argument: Any) -> bool:
 
 
 def _words(value: Any, argument: Any, where: str) -> tuple[str, ...]:
-    """Return a value as command-line arguments; none for None and blank text."""
+    """Return a value as command-line arguments; an empty tuple for None and blank text."""
     count, several = argument.token_count()
     if value is None:
         return ()

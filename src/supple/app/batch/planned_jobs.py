@@ -269,7 +269,7 @@ def _check_places(jobs: Iterable[Job], writers: Mapping[str, Job], folder: Path)
             if _normalized(os.path.join(real[place], PurePosixPath(name).name)) in read:
                 raise SuppleError(f"{name}: would replace a source; give another folder with -o")
     for name in sorted(above & writers.keys()):
-        raise SuppleError(f"{name}: names both a result and a folder of results")
+        raise SuppleError(f"{name}: names both a result and a folder of results; rename one")
 
 
 def crossed(settings: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, dict[str, str]]]:

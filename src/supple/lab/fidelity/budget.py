@@ -310,7 +310,7 @@ class Budget:
         return range(max(count // (2 * SAMPLED), 1), count, max(count // SAMPLED, 1))
 
     def _projected(self, at: range, basis: Callable[[Floats], Floats]) -> dict[str, Any]:
-        """Return the distance of the reference from its projection on a basis, at some frames."""
+        """Return error and amplitude of the reference's projection on a basis, at some frames."""
         true, keys = self.truth, self.motion.smooth.resample(self.rate)
         assert true.flesh is not None
         projected = np.zeros((len(at), *true.frames.shape[1:]))

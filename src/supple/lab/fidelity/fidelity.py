@@ -183,7 +183,10 @@ def _same_step_error(
     true: Truth,
     options: dict[str, Any],
 ) -> float:
-    """Return the RMS difference of both engines at the reference's step, without centring."""
+    """Return the RMS difference between the real-time and the reference engine.
+
+    Both use the reference's step, and neither uses centred rig accelerations.
+    """
     fine = {"integrator": CONVERGING["integrator"]} | options
     step = 1 / (true.rate * true.substeps)
     frames = played(make(model, step, **fine), motion, true.substeps)

@@ -54,7 +54,7 @@ def frequency_error(signal: ArrayLike, truth: ArrayLike, rate: float) -> float:
     ours, true = _record("signal", signal), _record("truth", truth)
     if ours.shape[1] != true.shape[1]:
         raise SuppleError(
-            f"signal has {ours.shape[1]} numbers per sample, truth {true.shape[1]}; give the same"
+            f"signal has {ours.shape[1]} numbers a sample, truth {true.shape[1]}; give equal shapes"
         )
     component, rate = _first_component(true), _checked_rate(rate)
     return abs(_peak(ours @ component, rate) / _peak(true @ component, rate) - 1)

@@ -187,7 +187,7 @@ class _Levels:
     flesh: bool
 
     def __call__(self, substeps: int) -> _Level | None:
-        """Return a level; None if Newton's method fails."""
+        """Return the simulation with `substeps` steps a frame; None if Newton's method fails."""
         path = self._path(substeps)
         if path is not None and (cached := self._cached(path)) is not None:
             return cached

@@ -125,7 +125,7 @@ def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats
 
 
 def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]:
-    """Return times of a step and its parts while the body swings, in µs, and a shape of it."""
+    """Return times of a swinging body's step and its parts in µs, and its most deformed shape."""
     simulator = StvkSimulator(model, dt)
     simulator.reset(velocity=velocity)
     trace = simulator.run(int(1 / dt))

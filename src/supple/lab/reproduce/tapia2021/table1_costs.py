@@ -18,7 +18,7 @@ from supple.scenes.characters.character_scene import scene
 
 
 class _Printed(NamedTuple):
-    """Milliseconds, as printed."""
+    """Milliseconds of one row of the paper's Table 1."""
 
     force: float
     hessian: float

@@ -95,7 +95,7 @@ def _scaled(surface: SurfaceMesh, posed: ArrayLike) -> tuple[float, PosedBoundar
 
 
 def _far(surface: SurfaceMesh) -> float:
-    """Return the minimum distance of touching parts at the neutral pose, in that unit."""
+    """Return the minimum distance of touching parts at the neutral pose, in units of `_scaled`."""
     corners = surface.vertices[surface.triangles]
     edge = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).mean())
     return FAR * edge / (2.0 * surface.size)
