@@ -36,7 +36,7 @@ class ContactOptions:
     friction: float | None = None
     """Coefficient of friction, 0.5 by default (soft-skeleton)."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
-    """Gravity in m/s²: a number, downwards, or X,Y,Z; by default 9.81, which engines without
+    """Gravity in m/s²: one number (downwards) or X,Y,Z; by default 9.81, which engines without
     contact forces scale by the body's size relative to 2 m."""
     tracking: float | None = None
     """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, and

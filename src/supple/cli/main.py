@@ -50,7 +50,7 @@ _lost_interrupts: list[type] = []
 
 
 def _interrupt_again(lost: Any) -> None:
-    """Repeat a Ctrl-C that a callback swallowed, as those of LLVM's loader do."""
+    """Repeat a Ctrl-C that a callback swallowed, such as one of LLVM's loader."""
     if lost.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(lost)
         return

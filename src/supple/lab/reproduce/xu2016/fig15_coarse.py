@@ -218,7 +218,7 @@ def _small(bear: Scene) -> PoseSpaceModel:
 def _coarse(bear: Scene, tets: int, quick: bool) -> PoseSpaceModel:
     """Return a model with few tets, for the full simulation only.
 
-    Skin and tets follow the poses as those of the fine body.
+    Skin and tets follow the poses as in the fine body.
     """
     recipe = bear.recipe()
     if quick:
