@@ -70,7 +70,7 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     results["note"] = (
         "Processor milliseconds of one core; a step of 1/90 s with skin and a pressed ball. "
         f"A 256³ product of float64 took {few['dgemm256_ms']:.3g} ms. Force: that of the "
-        "flesh; Hessian: the remainder of the system. All tets: backward Euler, one Newton iteration, "
+        "flesh; Hessian: the other terms. All tets: backward Euler, one Newton iteration, "
         "fixed bones, without skin and contact; with our number of tets and with the paper's. The "
         "paper's laptop: 2.6 GHz."
     )
