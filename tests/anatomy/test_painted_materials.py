@@ -320,5 +320,5 @@ def test_bad_requests_are_named() -> None:
         pose_materials(Material(), BAR, SKIN, 3, young=np.stack([colours, colours]))
     with pytest.raises(SuppleError, match="orthotropic material cannot be painted"):
         pose_materials(Material("orthotropic"), BAR, SKIN, 3, young=colours)
-    with pytest.raises(SuppleError, match="needs a Material to begin with, not 'stvk'"):
+    with pytest.raises(SuppleError, match="needs a Material, not 'stvk'"):
         pose_materials("stvk", BAR, SKIN, 3, young=colours)  # type: ignore[arg-type]

@@ -233,7 +233,7 @@ def pose_materials(
         The same object at all poses if nothing depends on the pose.
     """
     if not isinstance(material, Material):
-        raise SuppleError(f"painting changes a Material, not {material!r}")
+        raise SuppleError(f"painting needs a Material, not {material!r}")
     if young is None and poisson is None:
         return (material,) * n_poses
     if not material.isotropic:

@@ -59,7 +59,7 @@ def run_view(
     else:
         row = engine_named(options.engine, "character")
         if options.free is not None and "free" not in row.build_options:
-            raise SuppleError(f"--free: {row.name} moves no controls; use --engine rig-space")
+            raise SuppleError(f"--free: {row.name} has no free controls; use --engine rig-space")
         if not (target.is_dir() and os.access(target, os.W_OK)):
             raise SuppleError(
                 f"{target}: cannot save recordings there; use --folder with a writable one"
