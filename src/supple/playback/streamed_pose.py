@@ -148,7 +148,7 @@ class PoseStream:
         valid = flat.size == 3 * self.n_joints + 3 and (np.abs(flat) <= LARGEST_NUMBER).all()
         if not valid:
             raise SuppleError(
-                f"a pose needs {self.n_joints} rotations and a translation within ±1000"
+                f"a pose needs ({self.n_joints}, 3) rotations and (3,) translation within ±1000"
             )
         self._take(flat[:-3].reshape(-1, 3), flat[-3:])
 
