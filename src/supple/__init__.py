@@ -91,7 +91,7 @@ _public_name = lazy_imports(__name__)
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         new = _RENAMED[name]
-        warnings.warn(f"supple.{name} is now supple.{new}", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"supple.{name}: use supple.{new}", DeprecationWarning, stacklevel=2)
         name = new
     if name in _PACKAGES:
         return import_module(f"supple.{name}")

@@ -32,7 +32,7 @@ def plain_array(what: str, value: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, OverflowError):
-        raise SuppleError(f"{what} must be an array; its rows have different lengths") from None
+        raise SuppleError(f"{what} must be an array, but its rows have different lengths") from None
 
 
 def numbers(what: str, value: ArrayLike, expected: str = "numbers") -> Floats:
@@ -49,7 +49,7 @@ def numbers(what: str, value: ArrayLike, expected: str = "numbers") -> Floats:
 def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return `value` as contiguous, writable, finite float64 of this shape.
 
-    Without a copy if possible. Read-only arrays would make Numba compile kernels again.
+    It is copied only if necessary. Read-only arrays would make Numba compile kernels again.
     """
     array = np.require(numbers(what, value, f"numbers of shape {shape}"), None, ["C", "W"])
     if array.shape != shape:
@@ -61,7 +61,7 @@ def checked_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats
 
 
 def owned_array(what: str, value: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Return a copy of a `checked_array`, which the caller cannot change."""
+    """Return a copy of a `checked_array`, so that later changes by the caller have no effect."""
     return checked_array(what, value, shape).copy()
 
 
@@ -83,7 +83,7 @@ def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
 
 
 def without_overflow(vectors: Floats) -> Floats:
-    """Scale vectors along the last axis by powers of two, to a largest entry near 1.
+    """Return vectors scaled by powers of two along the last axis, to a largest entry near 1.
 
     Squares then neither overflow nor underflow, and scaling by powers of two is exact.
     """
@@ -121,7 +121,7 @@ def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
     except (TypeError, ValueError):
         indices = np.empty((0, 0))
     if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
-        raise SuppleError(f"each {what} must be given by its number, in one list")
+        raise SuppleError(f"{what} must be a list of whole numbers, one index per entry")
     if indices.size and not (indices.min() >= 0 and indices.max() < count):
         worst = indices[(indices < 0) | (indices >= count)][0]
         raise SuppleError(f"{what} {worst} is not there; there are {count}")
@@ -132,5 +132,5 @@ def checked_masses(mass: ArrayLike, n_vertices: int) -> Floats:
     """Return masses of vertices (n,); none may be negative."""
     masses = checked_array("vertex masses", mass, (n_vertices,))
     if masses.min(initial=0.0) < 0:
-        raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative")
+        raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative; use at least 0")
     return masses

@@ -13,7 +13,7 @@ LONGEST_LINE = 1000
 
 
 def one_line(text: str) -> str:
-    """Return a text as one printable line, as messages may contain texts from files.
+    """Return a text as one printable line of limited length; it may contain texts from files.
 
     >>> one_line(f"no joint {chr(27)}[2J")
     'no joint ?[2J'

@@ -90,7 +90,7 @@ def _locked(handle: int) -> bool | None:
 def remove_abandoned(folder: Path, seconds: float = _ABANDONED) -> None:
     """Remove temporary files of killed writers from a folder.
 
-    Only files of this age that no process has locked; on a disk without locks, files of an hour.
+    Files must be older than `seconds` and unlocked; on a disk without locks, older than an hour.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -40,7 +40,7 @@ NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file; equal arrays and texts give equal bytes."""
+    """Return the bytes of a file with arrays and texts; equal input gives equal bytes."""
     # Wide types first, so that every array is aligned, as the format requires.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {name: texts[name] for name in sorted(texts)}}
@@ -55,7 +55,7 @@ def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> 
     text = json.dumps(header, separators=(",", ":")).encode("ascii")
     text += b" " * (-len(text) % 8)
     if len(text) > LARGEST_HEADER:
-        raise FormatError(f"a header of {len(text) / 2**20:.0f} MiB is too large to write")
+        raise FormatError(f"a header of {len(text) / 2**20:.0f} MiB is too large; use fewer arrays")
     return b"".join([len(text).to_bytes(8, "little"), text, *blocks])
 
 
@@ -73,7 +73,7 @@ def header_texts(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise FormatError(f"{path.name}: cannot be opened ({error})") from error
     if not text.startswith(b"{") or len(text) < length:
-        raise FormatError(f"{path.name}: is cut off, or not a model file")
+        raise FormatError(f"{path.name}: is cut off, or is not a model file")
     try:
         return _texts(checked_json(text, "its header"))
     except FormatError as error:
@@ -81,7 +81,7 @@ def header_texts(path: Path) -> dict[str, str]:
 
 
 def _texts(header: Any) -> dict[str, str]:
-    """Remove the texts from a header; return them."""
+    """Remove the texts from a header and return the texts."""
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
         raise FormatError("its header is not a table of arrays, or far too long")
     texts = header.pop("__metadata__", {})
@@ -99,7 +99,7 @@ def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
         raise FormatError("is not a model file")
     length = int.from_bytes(data[:8], "little")
     if length > LARGEST_HEADER or 8 + length > len(data):
-        raise FormatError("is cut off, or not a model file")
+        raise FormatError("is cut off, or is not a model file")
     header = checked_json(data[8 : 8 + length], "its header")
     texts = _texts(header)
     block = memoryview(data)[8 + length :]
@@ -125,7 +125,7 @@ def _checked_entry(name: str, entry: Any) -> tuple[int, int, np.dtype[Any], tupl
     if len(name) > 200 or not NAME.fullmatch(name):
         raise FormatError(f'array name "{_shown(name)}" is invalid')
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise FormatError(f'array "{name}" has no type, shape and offsets')
+        raise FormatError(f'array "{name}" must have type, shape and offsets, and nothing else')
     dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
     if dtype is None:
         raise FormatError(f'array "{name}" has an unknown type')

@@ -119,9 +119,9 @@ def keep(
     options: str | None = "",
     spared: Collection[Path | None] = (),
 ) -> None:
-    """Store a result where `cached` reads it, if it can be written.
+    """Store a result where `cached` finds it, if the file can be written.
 
-    Files in `spared` count, but are not removed.
+    Files in `spared` count towards `most`, but are not removed.
     """
     path = cached_file(kind, label, options)
     if path is not None:
@@ -241,7 +241,7 @@ def _write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def _read_arrays(path: Path) -> Arrays:
-    """Read an .npz file; raise ValueError if its arrays have changed."""
+    """Read an .npz file; raise ValueError if its arrays do not match its digest."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     digest = arrays.pop("digest", None)

@@ -214,7 +214,7 @@ def test_a_map_is_ambiguous_with_as_many_vertices_as_tets() -> None:
     points = np.vstack([SKIN.vertices] * 9)[:N_TETS]
     matrix = embed(points, BAR)
     values = np.linspace(1e3, 1e5, N_TETS)
-    with pytest.raises(SuppleError, match=r'say on="skin" or on="tets"'):
+    with pytest.raises(SuppleError, match=r'give on="skin" or on="tets"'):
         painted_material(BAR, matrix, values)
     np.testing.assert_array_equal(painted_material(BAR, matrix, values, on="tets"), values)
     assert (painted_material(BAR, matrix, values, on="skin") != values).any()
@@ -261,7 +261,7 @@ def test_between_poses_a_material_is_blended_and_stays_one() -> None:
     # Pose weights may leave [0, 1]; moduli may not leave what is above zero.
     beyond = interpolated_material(ends, [1.4, -0.4])
     np.testing.assert_array_equal(beyond.young, first)
-    with pytest.raises(SuppleError, match="2 materials need as many finite weights"):
+    with pytest.raises(SuppleError, match="weights of poses: give 2 finite numbers"):
         interpolated_material(ends, [1.0])
 
 
@@ -288,7 +288,7 @@ def _with(index: int, value: float) -> np.ndarray:
         ("red", {}, "painted young must be numbers"),
         ([[1.0], [1.0, 2.0]], {}, "painted young must be numbers"),
         (_with(0, 1), {"quantity": "colour"}, 'cannot paint "colour"'),
-        (_with(0, 1), {"on": "bones"}, 'painted on "bones"'),
+        (_with(0, 1), {"on": "bones"}, 'on is "bones"'),
         (_with(0, 1), {"on": "tets"}, "the surface has 226 vertices and the body 1152 tets"),
         (_with(0, 1), {"smoothness": 0.0}, "smoothness is 0; use 1e-06 to 1e"),
         (_with(0, 1), {"smoothness": np.nan}, "smoothness: not finite"),
@@ -296,7 +296,7 @@ def _with(index: int, value: float) -> np.ndarray:
         (_with(0, 1), {"painted": np.ones(3, bool)}, "True or False for each of 226 vertices"),
         (_with(0, 1), {"painted": np.ones(N_SKIN)}, "True or False for each of 226 vertices"),
         (_with(0, 1), {"painted": [[True], [True, False]]}, "True or False for each vertex"),
-        (np.ones(N_TETS), {"painted": np.ones(N_SKIN, bool)}, "leave out which are painted"),
+        (np.ones(N_TETS), {"painted": np.ones(N_SKIN, bool)}, "leave out `painted`"),
     ],
 )
 def test_bad_paint_is_named(values: object, options: dict, message: str) -> None:
@@ -320,5 +320,5 @@ def test_bad_requests_are_named() -> None:
         pose_materials(Material(), BAR, SKIN, 3, young=np.stack([colours, colours]))
     with pytest.raises(SuppleError, match="orthotropic material cannot be painted"):
         pose_materials(Material("orthotropic"), BAR, SKIN, 3, young=colours)
-    with pytest.raises(SuppleError, match="needs a Material to begin with, not 'stvk'"):
+    with pytest.raises(SuppleError, match="needs a Material, not 'stvk'"):
         pose_materials("stvk", BAR, SKIN, 3, young=colours)  # type: ignore[arg-type]

@@ -101,7 +101,7 @@ def test_joints_that_another_character_has_not_are_named_in_a_line(body, anatomy
 def test_a_file_of_another_rig_is_refused(body, anatomy, tmp_path: Path):
     path = tmp_path / "other.anatomy.json"
     write_entries(path, "other", {"a": anatomy.entries["head"], "b\n": anatomy.entries["head"]})
-    with pytest.raises(SuppleError, match="is of another rig") as caught:
+    with pytest.raises(SuppleError, match="is for another rig") as caught:
         Anatomy.load(path, body)
     assert "\n" not in str(caught.value)
 

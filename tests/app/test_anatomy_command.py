@@ -181,7 +181,7 @@ def test_a_file_of_another_character_on_the_same_rig_fits(capsys):
         (None, "no such file"),
         ("{", "it is not JSON"),
         ('{"supple_anatomy": 9}', "is not an anatomy file"),
-        ('{"supple_anatomy": 1, "regions": {"q": {"role": "head"}}}', "is of another rig"),
+        ('{"supple_anatomy": 1, "regions": {"q": {"role": "head"}}}', "is for another rig"),
         ('{"supple_anatomy": 1, "regions": {"chest": {"feel": "sofd"}}}', 'did you mean "soft"?'),
         ('{"supple_anatomy": 1, "regions": {"chest": {"share": NaN}}}', "a number from 0 to 1"),
     ],

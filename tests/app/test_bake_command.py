@@ -185,8 +185,10 @@ def test_twice_baked_equals_once_baked_and_remove_gives_the_original(capsys):
 
 def test_a_character_without_motion_wiggles_and_that_is_said(capsys):
     main(["bake", worm(moving=False), "-o", "worm.npz", *SMALL[:4]])
-    assert 'it has no motion; "wiggle" shakes and tilts it' in capsys.readouterr().err
-    assert refused(capsys, "worm.glb", "--motion", "Run").endswith("it has none: use wiggle\n")
+    assert 'no motion; "wiggle" shakes and tilts the character' in capsys.readouterr().err
+    assert refused(capsys, "worm.glb", "--motion", "Run").endswith(
+        "it has no motions; use wiggle\n"
+    )
 
 
 def test_models_are_baked_too_and_used_for_their_file(capsys):
@@ -195,9 +197,9 @@ def test_models_are_baked_too_and_used_for_their_file(capsys):
     with np.load("bar.npz") as written:
         assert written["frames"].shape[1] == len(stepped_model("firm").surface.vertices)
     said = refused(capsys, worm(), "-o", "x.npz", "--model", "bar.supple")
-    assert "is of another character" in said
+    assert "is for another character" in said
     said = refused(capsys, "bar.supple", "-o", "x.npz", "--flesh", "soft")
-    assert "has its flesh already; leave out flesh" in said
+    assert "determines the flesh; leave out flesh" in said
 
 
 def test_scenes_are_baked_by_name(capsys):

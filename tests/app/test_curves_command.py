@@ -153,7 +153,7 @@ def test_the_engine_rig_space_moves_a_tail_of_a_file(tmp_path, monkeypatch, caps
 def test_options_that_an_engine_has_not_are_refused(folder, capsys):
     for words, said in (
         (["--tolerance", "0.01"], "--tolerance: the engine springs has no such option"),
-        (["--damping", "tail*=2"], "the engine springs has no damping by name"),
+        (["--damping", "tail*=2"], "the engine springs needs one number as damping"),
     ):
         with pytest.raises(SystemExit):
             main(["curves", "tail.glb", *QUICK, *FREE, *words])

@@ -311,7 +311,7 @@ def test_one_of_several_characters_is_chosen_by_its_armature(blender: Any, tmp_p
     done = run_here("info", str(source), "--armature", "OtherRig", "--json")
     assert [mesh["name"] for mesh in json.loads(done.stdout)["meshes"]] == ["Other"]
     done = run_here("bake", "gorilla", "--armature", "OtherRig")
-    assert done.stderr == "supple: gorilla: has no armature of Blender's; leave out --armature\n"
+    assert done.stderr == "supple: gorilla: is not a .blend or .fbx file; leave out --armature\n"
 
 
 def test_without_an_action_there_is_nothing_to_play_flesh_in(blender: Any, tmp_path: Path):

@@ -120,7 +120,7 @@ def test_invalid_bench_requests_are_one_line_errors(
     assert "one or the other" in said
     assert "choose between" in told(["bench", "rig-space", "--steps", "3"], capsys)
     said = told(["bench", "rig-space", "belly", "--growth", str(tmp_path / "g.png")], capsys)
-    assert "cases of its own" in said
+    assert "measures fixed cases" in said
     assert "--fidelity" in told(["bench", "--engine", "rig-space", "--fidelity"], capsys)
     assert "did you mean" in told(["bench", "--engine", "rig-space", "trunc"], capsys)
     with pytest.raises(SuppleError, match="no case"):

@@ -113,7 +113,7 @@ def test_the_reference_has_the_positions_of_its_tets() -> None:
     assert true.flesh is not None
     skin = true.frames[9] - true.rig[9]
     assert model.embedding @ true.flesh[9] == pytest.approx(skin, abs=1e-5)
-    with pytest.raises(SuppleError, match="use full"):
+    with pytest.raises(SuppleError, match='flesh needs the engine "full"'):
         truth(model, swing(), 60, engine="pose-space", flesh=True)
 
 

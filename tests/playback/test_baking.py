@@ -322,11 +322,11 @@ def test_a_stiffer_joint_moves_less():
         ({"joints": {"fore": 0}}, "from 0.001 to 1000"),
         ({"joints": {"fore": "soft"}}, "must be"),
         ({"joints": {"fore": True}}, "must be a number"),
-        ({"joints": 3}, "names with factors"),
-        ({"joint": {}}, '"joint" is none of default, joints, vertices'),
-        ({"vertices": {"x": 1}}, "are no vertices"),
-        ({"vertices": {"5-2": 1}}, "are not 0 to"),
-        ({"vertices": {"99999999": 1}}, "are not 0 to"),
+        ({"joints": 3}, "must map names to factors"),
+        ({"joint": {}}, 'unknown key "joint"; use default, joints, vertices'),
+        ({"vertices": {"x": 1}}, "names no vertices"),
+        ({"vertices": {"5-2": 1}}, "use a range within 0 to"),
+        ({"vertices": {"99999999": 1}}, "use a range within 0 to"),
         ({"default": float("nan")}, "not finite"),
         ([1.0, 2.0], "shape"),
     ],
@@ -374,7 +374,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"engine": "ful"}, 'no engine "ful"; did you mean "full"'),
         ({"engine": "stvk"}, "the engine stvk is for a body, not a character"),
         ({"flesh": "softt"}, "no flesh 'softt'; did you mean"),
-        ({"flesh": "jelly"}, "has its flesh already; leave out flesh"),
+        ({"flesh": "jelly"}, "determines the flesh; leave out flesh"),
         ({"young": 3.0, "tets": 9}, "leave out young, tets"),
         ({"damping": -1}, "use 0 to 100"),
         ({"simulation": {"gravity_mode": "up"}}, "no gravity"),
@@ -387,7 +387,7 @@ def test_invalid_bakes_are_one_line_errors(options, said):
 
 
 def test_a_model_of_another_character_is_refused():
-    with pytest.raises(SuppleError, match="of another character"):
+    with pytest.raises(SuppleError, match="for another character"):
         bake(jointed_arm(), model=stepped_model("firm"))
     with pytest.raises(SuppleError, match="is not a model; "):
         bake(bar(), model="bar.supple")  # type: ignore[arg-type]

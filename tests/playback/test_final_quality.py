@@ -325,7 +325,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
     monkeypatch.setattr(Take, "recorded", failing(2))
     assert final().report["changes"][0] is None
     monkeypatch.setattr(Take, "recorded", failing(1000))
-    with pytest.raises(SolverError, match="no solution with 128 sub-steps; use firmer flesh"):
+    with pytest.raises(SolverError, match="no solution with 128 sub-steps; use more sub-steps"):
         final()
 
 

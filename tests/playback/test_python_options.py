@@ -105,7 +105,7 @@ def test_the_environment_switches_keeping_off(builds, monkeypatch):
         (lambda: supple.build("arm.glb", linear="cubature"), 'no option "linear"'),
         (lambda: supple.build("arm.glb", mode=3), 'no option "mode"; did you mean "modes"'),
         (lambda: supple.curves("arm.glb", smoth=1.0), 'no option "smoth"; did you mean "smooth"'),
-        (lambda: supple.bake(BAD), "3 is no character"),
+        (lambda: supple.bake(BAD), "3 is not a character"),
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest_before_any_work(call, hint, builds):
@@ -161,7 +161,7 @@ def test_options_of_flesh_that_are_none_select_the_default(builds):
 
 def test_a_model_file_refuses_options_of_its_flesh():
     supple.build("arm.glb", keep=False, **SMALL).save("arm.supple")
-    with pytest.raises(SuppleError, match="has its flesh already; leave out young"):
+    with pytest.raises(SuppleError, match="determines the flesh; leave out young"):
         supple.bake("arm.supple", end=0.1, young=1e3)
 
 

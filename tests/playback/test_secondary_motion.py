@@ -204,7 +204,7 @@ def test_a_cut_restarts_the_flesh(character):
         ({"rate": 0}, "frames per second"),
         ({"rate": np.nan}, "finite"),
         ({"start": 3}, "lasts from 0 to 2 s"),
-        ({"start": 1, "end": 1}, "lasts no time"),
+        ({"start": 1, "end": 1}, "has no duration"),
         ({"settle": -1}, "settle"),
         ({"blend": (1, 2, 3)}, "blend"),
         ({"strength": -1}, "strength"),

@@ -105,7 +105,7 @@ def test_wrong_poses_and_ports_are_refused(hand):
             stream.feed(turns)
     first = PoseStream(hand, port=0)
     assert first.address is not None
-    with first, pytest.raises(SuppleError, match="cannot be listened at"):
+    with first, pytest.raises(SuppleError, match="cannot be opened"):
         PoseStream(hand, port=first.address[1])
     with pytest.raises(SuppleError, match="0 to 65535"):
         PoseStream(hand, port=70_000)

@@ -109,7 +109,7 @@ def test_memory_that_ends_outside_of_readers_is_one_line_too(monkeypatch):
     monkeypatch.setattr("supple.app.info.info.describe", describe)
     ended = run_here("info", "a.glb")
     assert ended.returncode == 1
-    assert ended.stderr == "supple: not enough memory; give it less to do at once\n"
+    assert ended.stderr == "supple: not enough memory; use smaller input or fewer jobs\n"
 
 
 def test_the_fault_comes_at_the_array_that_was_meant():

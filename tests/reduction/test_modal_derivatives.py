@@ -205,7 +205,7 @@ def test_vertices_that_do_not_ascend_are_refused():
     for vertices in (free[::-1], np.concatenate([free[:1], free[:-1]])):
         with pytest.raises(SuppleError, match="ascending"):
             modal_derivatives(body, rest, modes, vertices=vertices)
-    with pytest.raises(SuppleError, match="given by its number"):
+    with pytest.raises(SuppleError, match="list of whole numbers"):
         modal_derivatives(body, rest, modes, vertices=free.astype(float))
 
 

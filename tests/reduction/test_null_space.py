@@ -145,7 +145,7 @@ def test_wrong_sizes_are_refused():
         null_space(bad, 5)
     with pytest.raises(SuppleError, match="free vertex 5 is not there"):
         null_space(None, 5, [5])
-    with pytest.raises(SuppleError, match="given by its number"):
+    with pytest.raises(SuppleError, match="list of whole numbers"):
         null_space(None, 5, [0.5])
 
 

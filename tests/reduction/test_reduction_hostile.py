@@ -84,7 +84,7 @@ def test_a_regions_vertices_are_whole_numbers() -> None:
         )
     refused("no vertices", Region, "a", [], [])
     refused("fixed vertex 9 is not there", Region.whole, 4, [9])
-    refused("given by its number", Region.whole, 4, [0.5])
+    refused("list of whole numbers", Region.whole, 4, [0.5])
     refused("positive whole number", Region.whole, 2.5)
 
 
@@ -95,8 +95,8 @@ def test_cubature_vertices_are_there_and_different() -> None:
     for vertices, said in (
         ([-1, 3], "cubature vertex -1 is not there"),
         ([3, 1_000_000], "cubature vertex 1000000 is not there"),
-        ([15.9, 16.0], "given by its number"),
-        ([True, False], "given by its number"),
+        ([15.9, 16.0], "list of whole numbers"),
+        ([True, False], "list of whole numbers"),
         ([7, 7], "listed twice"),
     ):
         refused(said, inertial_error, *parts, vertices, np.ones(2), a)

@@ -27,8 +27,8 @@ from supple.rig.skeleton.skinning import skinned_rigs
 
 #: Thickness of a limb relative to that of its trunk.
 LIMB_RADIUS = 0.45
-#: Flesh share of a body without joints. With that of a trunk, 0.85, a head of blend shapes lagged
-#: behind its shaking by 13 % of its size.
+#: Flesh share of a body without joints. With the share of a trunk, 0.85, a shaken head animated by
+#: blend shapes lagged behind the rig by 13 % of its size.
 BONELESS = 0.5
 
 
@@ -95,19 +95,19 @@ class Anatomy:
 
     @cached_property
     def hard(self) -> Bools:
-        """Mask (n̄,) of skin that does not move."""
+        """Mask (n̄,) of hard skin, which follows the rig without deforming."""
         # A back has little flesh, but is not a hard part.
         return self.apart | ((self.share < HARD) & (self.back <= 0))
 
     @cached_property
     def hard_part(self) -> float:
-        """Part of the skin's area that does not move."""
+        """Fraction of the skin's area that is hard."""
         areas = self.surface.vertex_areas()
         return float(areas[np.flatnonzero(self.hard)].sum() / max(areas.sum(), 1e-300))
 
     @cached_property
     def riding(self) -> Bools:
-        """Mask (n̄,) of components that are completely apart and need no flesh."""
+        """Mask (n̄,) of components that follow the rig completely and need no flesh."""
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
         riding: Bools = ~stays[self.part]
         return riding & (not riding.all())
@@ -116,7 +116,7 @@ class Anatomy:
     def trunk_radius(self) -> float:
         """Radius of the largest ball inscribed in the trunk, in metres.
 
-        For an arm or a hand alone, an estimate of its trunk.
+        It is estimated from the thickness if the body has no trunk, such as an arm or a hand alone.
         """
         trunk = np.isin(self.role, ("trunk", "soft"))
         if trunk.any():
@@ -216,7 +216,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
 def _all_entries(
     skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
-    """Return the entries of all regions, with those of the user in place of computed ones."""
+    """Return the entries of all regions; entries of the user replace computed ones."""
     merged = {}
     for joint, computed in zip(skin.regions.joints, roles, strict=True):
         name, feel = skin.names[joint], "hard" if computed.share < HARD else "normal"
@@ -229,7 +229,7 @@ def _all_entries(
 
 
 def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
-    """Return mirrored joints by names, or by position without names."""
+    """Return the mirrored joint of each joint, by names or else by position."""
     named: dict[tuple[str, str], list[str]] = {}
     for joint in joints:
         named.setdefault(normalised_name(joint), []).append(joint)
@@ -266,9 +266,9 @@ def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
 SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
 #: Names of upper limbs, at any position along the limb.
 UPPER = r"upper|up(leg|arm)|thigh|shoulder|femur|humerus|^(front|back)leg$"
-#: Least part of soft skin of a body: a hand or a head alone has flesh, too.
+#: Least fraction of a body's skin that is soft: a hand or a head alone has flesh, too.
 LEAST_SOFT = 0.02
-#: Roles that a name gives to all regions below.
+#: Roles that a named region passes on to all regions below it.
 PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
 
 

@@ -15,7 +15,7 @@ from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import normalised_name
 
-#: Regions at least this part as thick as the central one belong to the trunk.
+#: Regions whose thickness is at least this fraction of the central one's belong to the trunk.
 TRUNK = 0.6
 #: The same for one of a pair, such as a shoulder or a thigh.
 PAIRED_TRUNK = 0.85
@@ -23,31 +23,32 @@ PAIRED_TRUNK = 0.85
 CARRYING_TRUNK = 0.4
 #: Largest ratio of the areas, thicknesses and lengths of two similar limbs.
 ALIKE = 1.3
-#: A head is at least this part as thick as the middle of the body and has this part of its skin,
-#: which the tuft of a tail has not; and is not longer than so many times its thickness.
+#: Bounds of a head: least thickness relative to the middle of the body; least fraction of the skin,
+#: which excludes the tuft of a tail; and largest length relative to its thickness.
 LEAST_HEAD, LEAST_HEAD_AREA, COMPACT = 0.2, 0.02, 8.5
-#: This part of a head's area follows one joint alone; it is this much thicker than what carries
-#: it, or has this many times its area: 1.5 (horse) to 8 (bust of a man), and below 0.8 in tails.
+#: Evidence for a head: the fraction of its area that follows one joint alone; its thickness and
+#: area relative to the region that carries it. Areas are 1.5 (horse) to 8 (bust of a man) times as
+#: large, below 0.8 in tails.
 RIGID, SWOLLEN, GROWN = 0.2, 1.05, 1.3
-#: A tail is this part as thick at its end as at its root: of three regions or more, and of two.
+#: Largest thickness of a tail's end relative to its root: with three or more regions, and with two.
 TAPERED, TAPERED_SOON = 0.5, 0.25
 #: Least evidence for a head; the second applies to bodies with limbs and no other candidate.
 SURE, LIKELY = 3, 2
-#: Ears and horns are smaller than this part of the skin each, and this part as thick at their tips
-#: as what carries them.
+#: Upper bounds of an ear or a horn: fraction of the skin, and thickness of the tip relative to the
+#: region that carries it.
 SMALL_PAIR, THIN_TIP = 0.025, 0.2
-#: The part of a limb, by length, that is beyond the elbow or knee; beyond the wrist or ankle; and
-#: the longest last region that is a hand or foot.
+#: Fractions of a limb's length: beyond the elbow or knee; beyond the wrist or ankle; and of the
+#: longest last region that is a hand or foot.
 OUTER, END, LONG_END = 0.66, 0.33, 0.5
-#: A branch of a limb with at least this part of the longest reach ends in a hand or foot.
+#: A branch of a limb with at least this fraction of the longest reach ends in a hand or foot.
 FAR = 0.8
 #: Limbs with this many times the skin of a rod of their length and thickness are wings or fins.
 FLAT = 3.0
 #: A hand has this many fingers, whose thickness and length differ by less than this factor.
 FINGERS, LIKE_FINGERS = 4, 3.0
-#: The stump of a hand alone has less than this part of its skin.
+#: Largest fraction of the skin that the stump of a hand without a body has.
 MOST_STUMP = 0.35
-#: Flesh share of the thick and the thin parts of a hand or a head alone.
+#: Flesh share of the thick and the thin parts of a hand or a head without a body.
 PALM, FINGER = 0.5, 0.4
 
 
@@ -80,7 +81,7 @@ class BodyLayout:
         self.limbs = [int(region) for region in self.order if self._begins_limb(int(region))]
 
     def _towards_limbs(self) -> int | None:
-        """Return the region next to the root with all limbs below it: a head may be the largest."""
+        """Return the root's child with all limbs below it; None if the root has a limb."""
         large = {each for each in self.limbs if self.weight[each] > SMALL_PAIR}
         if not large or self.sided[self.root] or not large.isdisjoint(self.below[self.root]):
             return None
@@ -99,7 +100,7 @@ class BodyLayout:
         return any(self.like(region, other) for other in beside if other != region)
 
     def like(self, one: int, other: int) -> bool:
-        """Return whether two regions look like left and right."""
+        """Return whether two regions are similar in area, thickness and length."""
         measures = (self.weight, self.regions.radii, self.regions.lengths)
         pairs = [(values[one], values[other]) for values in measures]
         return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
@@ -128,7 +129,7 @@ class BodyLayout:
             role = self.name_roles[region]
             if above in trunk and (role == "trunk" or (role is None and thick)):
                 trunk.add(int(region))
-        # Both of a pair or none, and nothing below a region that is none.
+        # Remove regions whose twin or parent is not in the trunk.
         for region in self.order[1:]:
             twin, above = int(r.twins[region]), int(self.above[region])
             if (twin >= 0 and twin not in trunk) or above not in trunk:
@@ -175,21 +176,21 @@ class BodyLayout:
         roles = [RegionRole() for _ in range(len(self.regions))]
         for region in self.trunk:
             part = self.regions.radii[region] / self.regions.radii[self.root]
-            roles[region].assign("trunk", f"{part:.2f} as thick as the middle of the body")
+            roles[region].assign("trunk", f"{part:.2f} times as thick as the middle of the body")
         hanging = [each for trunk in self.trunk for each in self.below[trunk]]
         for region in hanging:
             if region not in self.trunk:
                 (self._limb if self.sided[region] else self._tail)(region, roles)
         if self._is_hand():
             for each in roles:
-                each.assign("hand", "alone, with fingers of its own")
+                each.assign("hand", "without a body, with fingers")
             return roles
         for head in self._heads():
             self._head(head, roles)
         return roles
 
     def leave_flesh(self, roles: list[RegionRole]) -> None:
-        """Give flesh to parts that are hard on a whole body: a hand alone, but not its stump."""
+        """Give flesh to a hand or a head without a body, except at a hand's stump."""
         for region, each in enumerate(roles):
             each.own_share = PALM if region in self.trunk else FINGER
         fingers = self._fingers()
@@ -209,7 +210,7 @@ class BodyLayout:
         return [each for each in leaves if not inner & {each, int(self.above[each])}]
 
     def _is_hand(self) -> bool:
-        """Return whether a body without two sides has nothing but similar fingers."""
+        """Return whether a body without two sides is a hand: its limbs are similar fingers."""
         fingers = self._fingers()
         if self.regions.sides.any() or len(fingers) < FINGERS:
             return False
@@ -324,7 +325,7 @@ class BodyLayout:
         scores = {region: len(each) for region, each in evidence if each is not None}
         if not scores:
             return []
-        # Of equal evidence the largest, and of its chain the last.
+        # Among regions of equal evidence take the largest, then the last in its chain.
         best = max(scores, key=lambda each: (scores[each], self.regions.areas[each]))
         best = max(
             (each for each in self.subtree(best) if scores.get(each, -1) >= scores[best]),

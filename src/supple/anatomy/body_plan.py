@@ -33,7 +33,7 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Where the back is detected, bones hold flesh deeper than this part of φR only.
+#: Where the back is detected, bones hold flesh deeper than this fraction of φR only.
 MOST_FLESH = 0.8
 
 
@@ -198,7 +198,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """Return the mask (T,) of tets that stay: all but bridges, and bridges that the skin needs."""
+    """Return the mask (T,) of tets to keep: all except bridges that the skin does not need."""
     kept = ~bridging
     if not kept.any():
         return kept
@@ -268,7 +268,7 @@ def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
 
 
 def _within(points: Floats, cell: float) -> TetMesh:
-    """Return one tet in the middle of points, no larger than those of flesh."""
+    """Return one tet in the middle of points, no larger than a tet of edge `cell`."""
     low, high = points.min(axis=0), points.max(axis=0)
     radius = np.clip(0.5 * float(np.linalg.norm(high - low)), 0.01 * cell, 0.35 * cell)
     corners = np.array([[1.0, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1]])
@@ -276,7 +276,7 @@ def _within(points: Floats, cell: float) -> TetMesh:
 
 
 def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
-    """Return the triangles between some vertices."""
+    """Return the surface of the triangles whose corners are all in the mask `vertices` (n̄,)."""
     triangles = surface.triangles[vertices[surface.triangles].all(axis=1)]
     used, corners = np.unique(triangles, return_inverse=True)
     return SurfaceMesh(surface.vertices[used], corners.reshape(-1, 3))

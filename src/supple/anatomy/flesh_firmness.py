@@ -29,10 +29,10 @@ from supple.rig.character import Character, wiggle
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Flesh thinner than this part of a tet's edge is too soft, as tets bend as a whole.
+#: Flesh thinner than this fraction of a tet's edge is too soft, as tets bend as a whole.
 #: Largest factor of stiffness.
 CELL, STIFFEST = 0.7, 100.0
-#: Flesh thinner than this part of the trunk's radius is as stiff as flesh of that thickness.
+#: Flesh thinner than this fraction of the trunk's radius is as stiff as flesh of that thickness.
 THINNEST = 0.02
 #: Flesh on limbs and trunk is softer where it is thin, down to this factor: thighs of a heavy man
 #: moved by 0.45 cm in a jump that moves his belly by 3.
@@ -40,7 +40,7 @@ SOFTEST = 0.35
 FLESHY = ("limb", "trunk", "soft")
 #: Values of the belly side, and factors of stiffness at them: a hanging belly is softer.
 SIDES, HANGING = (-1.0, 0.0, 0.5), (0.35, 0.6, 1.0)
-#: Largest swing of flesh, as a part of the body's thickness, 2R.
+#: Largest swing of flesh relative to the body's thickness, 2R.
 MOST_SWING = 0.25
 #: Factors that are tested, and frames per second.
 TESTED_FACTORS, RATE = 2.0 ** np.linspace(0, 8, 14), 60.0
@@ -183,7 +183,7 @@ def _neighbours(character: Character, places: Ints) -> tuple[Ints, Floats]:
 
 
 def _accelerations(character: Character, places: Ints) -> list[Floats]:
-    """Return accelerations (t, k, 3) of skin points in each motion, or in a wiggle."""
+    """Return accelerations (t, k, 3) of skin points in each motion, or in a test motion."""
     motions = [each for each in character.motions.values() if each.n_frames > 2]
     motions = motions or [wiggle(character)]
     total = sum(each.duration for each in motions) * RATE

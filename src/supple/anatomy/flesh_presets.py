@@ -128,7 +128,7 @@ def stiffness_factors(character: Character, stiffness: Stiffness) -> Floats:
         return factors
     for key in stiffness:
         if key not in KEYS:
-            raise SuppleError(f'stiffness: "{key}" is none of {", ".join(KEYS)}')
+            raise SuppleError(f'stiffness: unknown key "{key}"; use {", ".join(KEYS)}')
     usual = _factor("default", stiffness.get("default", 1.0))
     factors = np.full(count, usual)
     if "joints" in stiffness:
@@ -157,18 +157,18 @@ def _by_joints(character: Character, factors: Mapping[str, Any], usual: float) -
 
 def _mapping(what: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SuppleError(f"stiffness: {what} must be names with factors, not {value!r:.40}")
+        raise SuppleError(f"stiffness: {what} must map names to factors, not {value!r:.40}")
     return value
 
 
 def _vertices(text: str, count: int) -> slice:
     parts = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", text)
     if parts is None:
-        raise SuppleError(f'stiffness: "{text:.40}" are no vertices; write "12" or "10-20"')
+        raise SuppleError(f'stiffness: "{text:.40}" names no vertices; use "12" or "10-20"')
     first = int(parts[1])
     last = first if parts[2] is None else int(parts[2])
     if not first <= last < count:
-        raise SuppleError(f'stiffness: vertices "{text}" are not 0 to {count - 1}')
+        raise SuppleError(f'stiffness: vertices "{text}": use a range within 0 to {count - 1}')
     return slice(first, last + 1)
 
 
@@ -184,4 +184,4 @@ def _check_range(what: str, factors: Floats) -> None:
     wrong = ~((factors >= SOFTEST) & (factors <= STIFFEST))
     if wrong.any():
         bad = factors[int(np.argmax(wrong))]
-        raise SuppleError(f"{what} is {bad:g}; it is a factor, from {SOFTEST:g} to {STIFFEST:g}")
+        raise SuppleError(f"{what} is {bad:g}; use a factor from {SOFTEST:g} to {STIFFEST:g}")

@@ -21,14 +21,14 @@ from supple.mesh.tets import TetMesh
 RIDING = "rides on the rig"
 #: Least weight of one joint at all vertices of a component that follows it.
 FOLLOWS = 0.99
-#: Components larger than this part of the skin's area are body where they belong to the trunk.
+#: Components larger than this fraction of the skin's area belong to the body if on the trunk.
 BODY = 0.1
-#: Small components this near to the rest, as parts of its area and size, are attached to it: eyes,
-#: teeth, buttons, a fish's spikes.
+#: Largest area of a small component, and largest distance at which it is attached to another one,
+#: relative to the skin's area and size: eyes, teeth, buttons, a fish's spikes.
 SMALL, NEAR = 0.02, 0.02
-#: Components up to this part of the area may be eyes.
+#: Components up to this fraction of the area may be eyes.
 LARGE_EYE = 0.05
-#: A machine has at least this part of its area in rigid components, on so many joints.
+#: A machine has at least this fraction of its area in rigid components, on this many joints.
 MACHINE, MACHINE_JOINTS = 0.75, 4
 
 
@@ -62,19 +62,20 @@ class Components:
 
     @property
     def loose(self) -> Bools:
-        """Mask (n̄,) of components with one joint, unless these are the whole body."""
+        """Mask (n̄,) of components that follow one joint; empty if the whole body does."""
         loose: Bools = self.single[self.of_vertex]
         return loose & (not loose.all())
 
     def flesh(self, area: Floats) -> Floats:
-        """Return areas (n̄,), 0 for loose components unless they are most of the body."""
+        """Return `area` (n̄,), with 0 for loose components unless these are half of it or more."""
         flesh = np.where(self.loose, 0.0, area)
         return flesh if flesh.sum() > 0.5 * area.sum() else area
 
     def held(self, area: Floats) -> Bools:
-        """Return the mask (n̄,) of rigid components on joints that other skin follows, too.
+        """Return the mask (n̄,) of rigid components, such as objects in a hand.
 
-        An object in one hand must not make the hands look different.
+        Their joint also moves other skin of more than a tenth of their area. Callers reduce their
+        weight, so that an object in one hand does not hide the symmetry of the hands.
         """
         areas = np.bincount(self.of_vertex, area)
         loose = self.single[self.of_vertex]
@@ -94,7 +95,7 @@ class Components:
 
     @property
     def machine(self) -> bool:
-        """Whether most components are rigid, on several joints, as those of a robot."""
+        """Whether most of the skin's area is rigid components on several joints, as of a robot."""
         rigid = float(self.shares[self.single].sum())
         joints = np.unique(self.lead[self.single[self.of_vertex]])
         return rigid > MACHINE and len(joints) >= MACHINE_JOINTS

@@ -159,7 +159,7 @@ def painted_material(
     Raises
     ------
     SuppleError
-        For a value that is not finite or no such constant, naming its vertex; for a wrong
+        For a value that is not finite or not valid, naming its vertex; for a wrong
         number of values; when nothing is painted.
 
     Warns
@@ -170,7 +170,7 @@ def painted_material(
     Notes
     -----
     Young's moduli are averaged and fitted as logarithms. Least squares of the moduli themselves
-    would lose fat of 10³ Pa beside bone of 10⁶ Pa.
+    would lose fat of 10³ Pa next to bone of 10⁶ Pa.
 
     Examples
     --------
@@ -181,14 +181,14 @@ def painted_material(
     array([30000., 30000., 30000.])
     """
     if quantity not in QUANTITIES:
-        raise SuppleError(f'cannot paint "{quantity}"; there are {", ".join(QUANTITIES)}')
+        raise SuppleError(f'cannot paint "{quantity}"; use {", ".join(QUANTITIES)}')
     rows, single = _rows(quantity, values)
     if not (isinstance(skin, SurfaceMesh) or sp.issparse(skin)):
         raise SuppleError("painting needs the surface, or the matrix that embeds it in the tets")
     n_skin = len(skin.vertices) if isinstance(skin, SurfaceMesh) else skin.shape[0]
     if _painted_on(quantity, rows.shape[1], n_skin, len(mesh.tets), on) == "tets":
         if painted is not None:
-            raise SuppleError(f"{quantity} is given for every tet; leave out which are painted")
+            raise SuppleError(f"{quantity} is given for every tet; leave out `painted`")
         _check_values(quantity, rows, np.ones(rows.shape, bool), "tet", single)
         return rows[0].copy() if single else rows.copy()
     masks = _masks(painted, rows.shape)
@@ -233,7 +233,7 @@ def pose_materials(
         The same object at all poses if nothing depends on the pose.
     """
     if not isinstance(material, Material):
-        raise SuppleError(f"painting needs a Material to begin with, not {material!r}")
+        raise SuppleError(f"painting needs a Material, not {material!r}")
     if young is None and poisson is None:
         return (material,) * n_poses
     if not material.isotropic:
@@ -270,7 +270,7 @@ def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> 
     first = materials[0]
     shares = numbers("weights of poses", weights)
     if shares.shape != (len(materials),) or not np.isfinite(shares).all():
-        raise SuppleError(f"{len(materials)} materials need as many finite weights")
+        raise SuppleError(f"weights of poses: give {len(materials)} finite numbers, one each")
     if all(material is first for material in materials):
         return first
     mixed: dict[str, Floats] = {}
@@ -288,7 +288,7 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
         return locate(skin.vertices, mesh).tet
     if skin.shape[1] != len(mesh.vertices):
         raise SuppleError(
-            f"the embedding is for {skin.shape[1]} tet vertices, and there are {len(mesh.vertices)}"
+            f"the embedding is for {skin.shape[1]} tet vertices, not {len(mesh.vertices)}"
         )
     matrix = sp.csr_array(skin)
     if (np.diff(matrix.indptr) == 4).all():  # `embed` weights the corners of one tet
@@ -315,14 +315,14 @@ def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
 
 def _painted_on(quantity: str, count: int, n_skin: int, n_tets: int, on: str) -> str:
     if on not in ("auto", "skin", "tets"):
-        raise SuppleError(f'painted on "{on}"; use "skin", "tets" or "auto"')
+        raise SuppleError(f'on is "{on}"; use "skin", "tets" or "auto"')
     fits = [name for name, size in (("skin", n_skin), ("tets", n_tets)) if size == count]
     if on in fits:
         return on
     if on == "auto" and len(fits) == 1:
         return fits[0]
     if on == "auto" and fits:
-        raise SuppleError(f'{count} vertices and as many tets; say on="skin" or on="tets"')
+        raise SuppleError(f'{count} vertices and as many tets; give on="skin" or on="tets"')
     raise SuppleError(
         f"painted {quantity} has {count} values; the surface has {n_skin} vertices and the body "
         f"{n_tets} tets: paint again on this surface"
@@ -338,7 +338,7 @@ def _masks(painted: ArrayLike | None, shape: tuple[int, ...]) -> Bools:
         raise SuppleError("painted must be True or False for each vertex") from None
     if mask.dtype.kind != "b" or mask.shape not in (shape, shape[1:]):
         raise SuppleError(
-            f"painted must be True or False for each of {shape[1]} vertices, not have "
+            f"painted must be True or False for each of {shape[1]} vertices, not "
             f"{mask.dtype} of shape {mask.shape}"
         )
     masks = np.broadcast_to(mask, shape)

@@ -16,7 +16,7 @@ from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.saving import write_whole
 
-#: Ending of the files.
+#: Suffix of anatomy files.
 ENTRIES_SUFFIX = ".anatomy.json"
 #: First key of a file, and the version that is written.
 MARK, VERSION = "supple_anatomy", 1
@@ -91,7 +91,7 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
         raise FormatError(f'{name}: is not an anatomy file; one begins with {{"{MARK}": {VERSION}')
     regions = data.get("regions")
     if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
-        raise FormatError(f'{name}: "regions" must have an entry for each joint')
+        raise FormatError(f'{name}: "regions" must be an object with entries by joint')
     return {joint: _entry(name, joint, fields) for joint, fields in regions.items()}
 
 
@@ -107,7 +107,7 @@ def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry
     listed = ", ".join(_quoted(joint) for joint in unknown[:4])
     listed += f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
     if unknown and len(unknown) == len(entries):
-        raise FormatError(f"{name}: is of another rig; {character.name} has no joint {listed}")
+        raise FormatError(f"{name}: is for another rig; {character.name} has no joint {listed}")
     if unknown:
         warn(f"{name}: {character.name} has no joint {listed}; ignored")
     return {joint: entry for joint, entry in entries.items() if joint in joints}
@@ -124,16 +124,16 @@ def _entry(name: str, joint: str, fields: Any) -> RegionEntry:
         raise FormatError(f"{where} must be an object with role, share and feel")
     for key in fields:
         if key not in ("role", "share", "feel", "reasons"):
-            raise FormatError(f"{where} has {shown(key)}; there are role, share, feel and reasons")
+            raise FormatError(f"{where} has {shown(key)}; use role, share, feel and reasons")
     role = _one_of(where, "role", fields.get("role", "limb"), tuple(ROLES))
     feel = _one_of(where, "feel", fields.get("feel", "normal"), FEELS)
     share = fields.get("share", ROLES[role])
     number = isinstance(share, int | float) and not isinstance(share, bool)
     if not (number and 0 <= share <= 1):
-        raise FormatError(f"{where} has share {shown(share)}; it is a number from 0 to 1")
+        raise FormatError(f"{where} has share {shown(share)}; use a number from 0 to 1")
     reasons = fields.get("reasons", [])
     if not isinstance(reasons, list) or not all(isinstance(each, str) for each in reasons):
-        raise FormatError(f"{where} has reasons that are not a list of text")
+        raise FormatError(f"{where} has reasons that are not a list of strings")
     return RegionEntry(role, float(share), feel, tuple(reasons))
 
 

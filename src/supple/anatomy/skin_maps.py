@@ -30,7 +30,7 @@ SHELL_SHARE, SHELL_FIRMNESS = 0.35, 4.0
 THICK_EAR = 0.5
 #: Largest part of the skin that a label may name: a mesh named "head" may be the whole body.
 MOST_LABELLED = 0.5
-#: Least vertices of an outgrowth; fewer are only the tip of a coarse one.
+#: Least number of vertices of an outgrowth; fewer are only the tip of a coarse one.
 LEAST_VERTICES = 4
 #: Weight of buried skin and of objects in a hand.
 HIDDEN = 1e-3
@@ -146,7 +146,7 @@ class SkinMaps:
     def _apply_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
-        """Make hands and feet hard whose joints lead no region."""
+        """Make hands and feet hard whose joints have no region."""
         for joint, name in enumerate(skin.names):
             role = joint_name_role(name)
             if name in entries or role is None or ROLES[role] >= HARD:
@@ -157,7 +157,7 @@ class SkinMaps:
                 self.role[weights >= LEADS] = role
 
     def _skull_below_ears(self) -> None:
-        """Set the role head where skin of an ear's joint is too thick, as a husky's forehead."""
+        """Set the role head where skin of an ear's joint is too thick, as on a husky's forehead."""
         head, ear = self.role == "head", (self.role == "ear") & ~self.edited
         if head.any() and ear.any():
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
@@ -184,7 +184,7 @@ class SkinMaps:
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
 
     def _hold_stump(self, skin: MeasuredSkin) -> None:
-        """Hold an arm or a leg alone at its cut."""
+        """Fix the cut end of an arm or a leg without a body."""
         regions = skin.regions
         limb = np.isin(self.role, ("limb", "forearm", "shin"))
         ends = [

@@ -128,13 +128,13 @@ class SkinRegions:
         )
 
     def tip(self, region: int, gate: Floats) -> Floats:
-        """Return the point of a region farthest from its parent."""
+        """Return the point of a region farthest from the border `gate` to its parent."""
         points = self._points[region]
         tip: Floats = points[np.argmax(np.linalg.norm(points - gate, axis=1))]
         return tip
 
     def central(self, likely: Sequence[bool] = ()) -> int:
-        """Return the candidate whose removal leaves the smallest largest remainder."""
+        """Return the central region: its removal leaves small parts; `likely` masks candidates."""
         order, above = self.rooted(0)
         below = self.areas.copy()
         for region in order[::-1]:
@@ -146,7 +146,7 @@ class SkinRegions:
         may = np.array(likely if any(likely) else [True] * len(self), bool)
         if (may & (self.sides == 0)).any():  # one of a pair is no trunk
             may &= self.sides == 0
-        # Of equal candidates the thickest is the trunk.
+        # Among similar candidates the thickest is the trunk.
         worst[~may] += 10.0
         near = worst < worst.min() + 0.1
         centre = int(np.argmax(np.where(near, self.radii, -1.0)))

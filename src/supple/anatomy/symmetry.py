@@ -87,7 +87,8 @@ class Mirror:
     ) -> Mirror | None:
         """Return the symmetry of a body with areas (n̄,) and skin weights (n̄, J).
 
-        None for a body without two sides; these have the same hierarchy `parents` (J,) of joints.
+        Return None for a body without two sides. Joints on both sides should have the same depth in
+        the hierarchy `parents` (J,).
         """
         best_mirror, best = None, LEAST_COMMON
         skin = _Skin(body.vertices, triangles, area)
@@ -141,11 +142,11 @@ class Mirror:
         return sp.csr_array(mean)
 
     def mean(self, values: Floats) -> Floats:
-        """Return the mean (n̄,) of values on both sides."""
+        """Return the mean (n̄,) of values at each vertex and at its counterpart."""
         return values + 0.5 * self.has * (self.counterpart @ values - values)
 
     def even(self, values: Floats) -> Floats:
-        """Return the maximum (n̄,) of values on both sides."""
+        """Return the maximum (n̄,) of values at each vertex and at its counterpart."""
         return np.maximum(values, self.counterpart @ values)
 
     def sides(self, bound: Floats) -> Floats:

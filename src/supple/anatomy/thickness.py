@@ -18,16 +18,16 @@ from supple.rig.tets.bones import Bones
 SAMPLES = 3000
 #: Iterations of shrinking; radii of the assets' characters change by less than 1 % after 8.
 ROUNDS = 12
-#: A ball covers points up to this part of its radius away: at the edges of a coarse mesh,
+#: A ball covers points up to this fraction of its radius away: at the edges of a coarse mesh,
 #: where faces meet at 60°, no ball comes nearer than 0.15 of its radius.
 REACH = 0.15
-#: The skin is outside where the winding number this part of the size above it is below a half;
-#: eyes and teeth inside a head, or skin below cloth, do not bound the body.
+#: The skin is outside where the winding number at this height above it, relative to the size, is
+#: below a half; eyes and teeth inside a head, or skin below cloth, do not bound the body.
 ABOVE = 2e-3
 
 
 class InscribedBalls:
-    """Thickness and depth of the body inside a surface of any triangles.
+    """Thickness and depth of the body inside a surface of arbitrary triangles.
 
     Parts inside others are ignored.
     """
@@ -62,7 +62,7 @@ class InscribedBalls:
     def thickness(self, points: Floats) -> Floats:
         """Return the radius R (n,) of the largest ball that covers each point, in metres.
 
-        Points without one have that of the ball that misses by least.
+        Points that no ball covers have the radius of the nearest ball.
         """
         if not len(self._radii):
             return np.full(len(points), 0.05 * self._size)
@@ -169,7 +169,7 @@ def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
 
 @compiled
 def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
-    """Return the radius of the first ball that covers each point, or that misses it least."""
+    """Return the radius of the first ball that covers each point, or else of the nearest."""
     covering = np.empty(len(points))
     for k in range(len(points)):
         least, best = np.inf, 0.0
@@ -199,7 +199,7 @@ NEAR, QUANTILE = 12, 0.3
 def slender_factors(character: Character) -> Floats | None:
     """Return factors of stiffness (n̄,): 1 where flesh is thick or near a bone, more elsewhere.
 
-    None if that is 1 everywhere, or if there are no bones.
+    Return None if all factors are 1, or if there are no bones.
     """
     skinned = skinned_rigs(character.rig)
     if len(skinned) != 1:

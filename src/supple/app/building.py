@@ -1,4 +1,4 @@
-"""`supple build`: build a model of a file or a scene, save it, and report figures."""
+"""`supple build`: build a model of a file or a scene, save it, and print a summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from supple.playback.secondary_motion import moving_engine
 def run_build(
     name: str, output: Path | None, options: BuildOptions | None = None, *, quiet: bool = False
 ) -> dict[str, Any]:
-    """Build a model of a character file or a scene, save it, and return figures.
+    """Build a model of a character file or a scene, save it, and return sizes, errors and times.
 
     `output` is by default the character's name in the current folder.
     """
@@ -79,7 +79,7 @@ def run_build(
 def _builder_options(
     source: CharacterSource, options: BuildOptions, row: Engine, values: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the builder's options: given ones, then those of a scene, then those of the flesh.
+    """Return the builder's options: given ones override a scene's, which override the flesh's.
 
     `values` are those of `flesh_values`.
     """
@@ -100,7 +100,7 @@ def _builder_options(
 def _scene_options(
     source: CharacterSource, recipe: dict[str, Any], row: Engine, given: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a scene's recipe with the options that are given, and no other flesh."""
+    """Return a scene's recipe, updated by the given options; the recipe determines the flesh."""
     given = {name: value for name, value in given.items() if name != "anatomy"}
     constants = {name: given.pop(name) for name in ("kind", "young", "poisson") if name in given}
     if "young" in constants:

@@ -53,7 +53,9 @@ def checked_page(path: Path, what: str) -> Path:
 
 def _check_access(target: Path) -> None:
     if target.is_dir() or not os.access(target.parent, os.W_OK):
-        raise SuppleError(f"{target}: cannot be written")
+        raise SuppleError(
+            f"{target}: cannot be written; it is a folder, or its folder is read-only"
+        )
 
 
 def check_place(output: Path, source: Path | None = None) -> None:
@@ -91,9 +93,9 @@ def run_removal(
     *,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Restore a file with ``remove(target, source)``, in place without `output`; return figures.
+    """Restore a file with ``remove(target, source)``, in place without `output`.
 
-    `what` names the removed part in the message of `supple bake` or `supple curves --remove`.
+    Return its path and size. `what` names the removed part in the message.
     """
     target = source if output is None else output
     if not source.is_file():
@@ -106,10 +108,10 @@ def run_removal(
 
 
 def print_chosen_motion(names: Sequence[str], chosen: str, test_motion: str, hint: str) -> None:
-    """Print the motion of a character that was chosen by default, and the others."""
+    """Print the name of the motion chosen by default, and the names of the others."""
     others = [name for name in names if name != chosen]
     if not names:
-        console.print(f'it has no motion; "{test_motion}" shakes and tilts it', markup=False)
+        console.print(f'no motion; "{test_motion}" shakes and tilts the character', markup=False)
     elif others:
         more = ", ".join(others[:8]) + (" …" if len(others) > 8 else "")
         motion = f'motion "{chosen}", the liveliest of {len(names)}'

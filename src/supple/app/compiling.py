@@ -30,14 +30,14 @@ def compiled_for(job: str, quiet: bool = False) -> Iterator[None]:
         if missing and not quiet:
             count = os.cpu_count() or 1
             cores = "on one core" if count == 1 else f"on {count} cores"
-            console.print(f"first use: compiling beside the work, once ({cores})")
+            console.print(f"first use: compiling functions in the background, once ({cores})")
         yield
 
 
 def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) -> dict[str, Any]:
-    """Compile the functions of a job, one of `jobs()`, or of all jobs, and return figures.
+    """Compile the functions of a job, one of `jobs()`, or of all jobs; return number and seconds.
 
-    `cores` is the number of processes that compile at once, by default that of the cores.
+    `cores` is the number of processes that compile at once, by default one per core.
     """
     from time import perf_counter
 
@@ -55,7 +55,7 @@ def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) 
     began, count = perf_counter(), min(cores or os.cpu_count() or 1, max(1, len(kernels)))
     with progress_bar(quiet) as progress, workers(job or ALL, count) as started:
         if not started:
-            raise SuppleError("no compiling process could be started; is there enough memory?")
+            raise SuppleError("no compiling process could be started; free some memory")
         task = progress.add_task("compiling", total=round(sum(weights.values()), 1))
         for line in _lines(started):
             progress.advance(task, weights.pop(line, 0.0))
@@ -132,5 +132,5 @@ def remove_compiled() -> dict[str, Any]:
             path.unlink()
     left = len(_files())
     if left:
-        raise SuppleError(f"{left} files of compiled code cannot be removed; are they yours?")
+        raise SuppleError(f"{left} files of compiled code cannot be removed; check who owns them")
     return {"removed": before["files"], "megabytes": before["megabytes"]}

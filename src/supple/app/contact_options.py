@@ -17,7 +17,7 @@ from supple.errors import SuppleError
 if TYPE_CHECKING:
     from supple.mesh.obstacles import Obstacle
 
-#: Largest number of an option, in m or m/s²; squares of larger ones lose all digits.
+#: Largest number in an option, in m or m/s²; computations with larger ones lose their precision.
 LARGEST = 1e6
 #: Frequency in Hz beyond which springs are as good as rigid.
 FASTEST = 1000.0
@@ -36,7 +36,7 @@ class ContactOptions:
     friction: float | None = None
     """Coefficient of friction, 0.5 by default (soft-skeleton)."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
-    """Gravity in m/s²: a number, downwards, or X,Y,Z; by default 9.81, which engines without
+    """Gravity in m/s²: one number (downwards) or X,Y,Z; by default 9.81, which engines without
     contact forces scale by the body's size relative to 2 m."""
     tracking: float | None = None
     """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, and
@@ -51,7 +51,7 @@ class ContactOptions:
     (soft-skeleton)."""
 
     def stepping(self, row: Engine, live: Engine | None = None) -> dict[str, Any]:
-        """Return the given options for the simulator of an engine; refuse those that it lacks.
+        """Return the given options for the simulator of an engine; refuse unsupported ones.
 
         `live` is the reduced engine if `row` is its unreduced form.
         """
@@ -75,7 +75,7 @@ class ContactOptions:
         from supple.mesh.obstacles import Plane
 
         if self.obstacle is not None and not self.obstacle:
-            raise SuppleError("--obstacle needs one or more, such as plane:0,0,1,0,0,-1")
+            raise SuppleError("--obstacle needs a value, such as plane:0,0,1,0,0,-1")
         obstacles = [obstacle_of(word) for word in self.obstacle or ()]
         if self.ground is not None:
             if not abs(self.ground) <= LARGEST:  # nor NaN
@@ -88,13 +88,13 @@ def _checked_friction(friction: float) -> float:
     from supple.dynamics.friction import checked_friction
 
     if not math.isfinite(friction):
-        raise SuppleError(f"--friction {friction:g}: use a number from 0 to 10, as 0.5")
+        raise SuppleError(f"--friction {friction:g}: use a number from 0 to 10, such as 0.5")
     return checked_friction(friction)
 
 
 def _checked_tracking(frequency: float) -> float:
     if not 0 <= frequency <= FASTEST:  # nor NaN
-        raise SuppleError(f"--tracking {frequency:g}: use 0 for limp, or 1 to 50 Hz")
+        raise SuppleError(f"--tracking {frequency:g}: use 0 (a limp body) to 50 Hz")
     return frequency
 
 
@@ -103,7 +103,7 @@ def _gravity(text: str) -> list[float]:
     if len(numbers) == 1:
         return [0.0, -numbers[0], 0.0]
     if len(numbers) != 3:
-        raise SuppleError(f"--gravity {text[:60]}: use one number, downwards, or X,Y,Z")
+        raise SuppleError(f"--gravity {text[:60]}: use one number (downwards) or X,Y,Z")
     return numbers
 
 

@@ -51,7 +51,7 @@ def run_curves(
     quiet: bool = False,
     look: Callable[[FreeCurves], None] | None = None,
 ) -> dict[str, Any]:
-    """Compute curves for a motion of a file, a scene or a model; write them, and return figures.
+    """Compute curves for a motion of a file, a scene or a model; write them; return a summary.
 
     An existing file named `given` precedes a scene of that name. `output` is by default the name
     with "_curves" in the current folder. `look` is called with the curves after they are written.
@@ -209,7 +209,7 @@ def _renamed(baked: BakedMotion, name: str) -> BakedMotion:
 
 def _print_summary(figures: dict[str, Any]) -> None:
     built = f"built in {figures['build_s']:.1f} s"
-    kept = "kept from before" if figures["model_kept"] else built
+    kept = "from the cache" if figures["model_kept"] else built
     liveliest = ", ".join(figures["liveliest"])
     cycles = f", {figures['cycles']} cycles" if "cycles" in figures else ""
     frames = f"{figures['frames']} frames at {figures['rate']:.4g} per second{cycles}"

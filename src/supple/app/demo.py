@@ -40,7 +40,7 @@ def run_demo(
     quiet: bool = False,
     **recipe: Any,
 ) -> dict[str, Any]:
-    """Write the files of a demonstration into the folder `output`, and return figures.
+    """Write the files of a demonstration into the folder `output`; return sizes and times.
 
     `scene` is one of `supple.scenes.SCENES`, which writes filmstrip.png, or of `CONTACT_SCENES` and
     `CONTACT_DEMOS`, which writes contact.png; both write NAME_soft.glb and report.html. `tets` and
@@ -139,7 +139,7 @@ def _character_demo(
         _print_figures(name, figures)
         far = 100 * written["filmstrip"]["farthest_m"]
         total = sum(clock.seconds.values())
-        console.print(f"flesh swings up to {far:.1f} cm beside the rig; {total:.0f} s in all")
+        console.print(f"flesh moves up to {far:.1f} cm away from the rig; {total:.0f} s in all")
         _print_files(files)
         address = files[0].resolve().as_uri()
         console.print(f"open the report in a browser: {address}", markup=False, soft_wrap=True)
@@ -165,7 +165,7 @@ def _step_ms(model: PoseSpaceModel, baked: BakedMotion) -> float:
 def _statistics(
     shown: Scene, model: PoseSpaceModel, megabytes: float, step_ms: float
 ) -> dict[str, Any]:
-    """Return our figures, each followed by the paper's (xu2016 Tables 1 to 3)."""
+    """Return our sizes and times, each followed by the paper's (xu2016 Tables 1 to 3)."""
     paper = shown.paper
     rows = (
         ("tets", len(model.mesh.tets), paper.tets),
@@ -193,7 +193,7 @@ def _write(
     clock: _Clock,
     quiet: bool,
 ) -> dict[str, Any]:
-    """Write page, filmstrip and character, each atomically; return figures of each."""
+    """Write page, filmstrip and character, each atomically; return the sizes of each."""
     from supple.app.pictures.filmstrip import filmstrip
     from supple.app.pictures.scene_sheet import AZIMUTHS
     from supple.app.report.report_page import write_page
@@ -217,13 +217,13 @@ def _write(
 
 
 def _print_figures(name: str, figures: dict[str, Any]) -> None:
-    """Print a table of ours and the paper's figures, on standard output."""
+    """Print a table of our numbers and the paper's, on standard output."""
     from rich.console import Console
 
     from supple.app.report.figure_tables import grids, rich_table
 
     for _, headings, rows in grids(figures):
-        table = rich_table(f"the {name}, beside the paper's", headings, rows)
+        table = rich_table(f"the {name}, ours and the paper's", headings, rows)
         Console(highlight=False).print(table)
 
 

@@ -43,7 +43,7 @@ CHANNELS = {"red": [0], "green": [1], "blue": [2], "alpha": [3], "brightness": [
 def flesh_values(
     source: CharacterSource, options: CommandOptions, model: Path | None = None
 ) -> dict[str, Any]:
-    """Return the given options of the flesh for Python's functions, except `flesh` and `engine`."""
+    """Return the options of the flesh that were given, except `flesh` and `engine`."""
     values = options.flesh_words() | {"free": free_names(options.free)}
     if options.stiffness is not None:
         values["stiffness"] = read_stiffness(options.stiffness, source.character)
@@ -142,11 +142,11 @@ def read_stiffness(text: str, character: Character) -> Any:
     path = Path(text)
     try:
         if path.stat().st_size > LARGEST_MAP:
-            raise FormatError(f"{path.name}: is no stiffness map; it is too large")
+            raise FormatError(f"{path.name}: is too large for a stiffness map (over 16 MiB)")
         factors = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise FormatError(f"{path.name}: cannot be read ({why}); see --stiffness") from None
+        raise FormatError(f"{path.name}: cannot be read ({why}); give a JSON file") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path.name}: is not JSON ({str(error)[:80]})") from None
     if not isinstance(factors, dict):
@@ -155,9 +155,9 @@ def read_stiffness(text: str, character: Character) -> Any:
 
 
 def _painted(character: Character, attribute: str, channel: str) -> Floats:
-    """Return factors (n̄,): the mean of a vertex's colours in the file."""
+    """Return stiffness factors (n̄,): the mean of each vertex's colours in the file."""
     if channel not in CHANNELS:
-        raise SuppleError(f'no channel "{channel}" of a colour; there are {", ".join(CHANNELS)}')
+        raise SuppleError(f'colours have no channel "{channel}"; use {", ".join(CHANNELS)}')
     source = character.source
     if not isinstance(source, GltfSource):
         raise SuppleError(f"{character.name}: vertex colours are read from glTF files only")
@@ -176,7 +176,7 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
             colours = _colours(document, accessors, described, attribute)
             columns = CHANNELS[channel]
             if len(colours) != len(part.welded) or colours.shape[1] <= max(columns):
-                raise FormatError(f'{source.path.name}: "{attribute}" has no {channel} everywhere')
+                raise FormatError(f'{source.path.name}: some "{attribute}" lack {channel}')
             used = part.welded >= 0
             np.add.at(total, part.welded[used], colours[used][:, columns].mean(axis=1))
             np.add.at(counts, part.welded[used], 1.0)

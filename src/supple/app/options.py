@@ -1,6 +1,6 @@
 """Options of the commands `supple build`, `bake`, `curves` and `view`.
 
-Each record adds the command's own options to those of `supple.engines.options`, which Python's
+Each record adds options of a command to those of `supple.engines.options`, which Python's
 functions share. A field's docstring is the help text of the option.
 """
 
@@ -44,7 +44,7 @@ class CommandOptions(FleshOptions, SourceOptions):
         return Path(str(self.motion)).stem if is_file else self.motion
 
     def flesh_words(self) -> dict[str, Any]:
-        """Return the options of the flesh that need no file, if given; `free` may name one."""
+        """Return the given options of the flesh without reading files; `free` may name one."""
         modes: Any = self.modes  # a list for build
         if isinstance(modes, list):
             if len(modes) == 0:
@@ -177,7 +177,7 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion, as --from and --to; curves fade in and out there."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
-    """Frames per second; by default the motion's own. The simulation does not depend on it."""
+    """Frames per second; by default that of the motion. The simulation does not depend on it."""
     keys: Literal["every", "linear", "spline"] | None = None
     """Keys: at every frame, or as few as keep the skin within --error: linear, the default, or
     spline where the format has splines (glTF, JSON)."""
@@ -193,14 +193,14 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     """Strength of springs that pull controls to their keys: a number, 1 leaves about a third of
     the motion, or numbers by name, such as 'tail*=0.5' belly=0."""
     firmness: Words = None
-    """Factors on the stiffness of controls, likewise: 4 swings twice as fast."""
+    """Factor on the stiffness of controls, or factors by name; with 4 they swing twice as fast."""
     tolerance: float | None = None
     """Largest error of time stepping per second of motion, relative to the size, such as 0.01:
     steps become as short as needed; by default they are 1/90 s."""
     model: Path | None = None
     """A model file of this character with free parameters, in place of building a model."""
     model_motion: str | None = None
-    """As for bake."""
+    """Motion file of a body model that the model is built for, as for bake."""
     drop_springs: Flag = False
     """VRM only: remove spring bones that would move the same joints."""
     plot: Path | None = None
@@ -213,7 +213,7 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     def __post_init__(self) -> None:
         """Refuse contradictory options."""
         if self.span is not None and (self.start, self.end) != (None, None):
-            raise SuppleError("--range is --from and --to; use one of them")
+            raise SuppleError("--range sets --from and --to; use one or the other")
 
     def flesh_damping(self) -> float:
         """Return the factor on the damping of all flesh: 1 with factors by name."""

@@ -41,7 +41,7 @@ def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any)
         try:
             return pool.submit(function, *arguments).result()
         except BrokenProcessPool:
-            raise SuppleError("the measuring process was killed; is there enough memory?") from None
+            raise SuppleError("the measuring process was killed; free some memory") from None
         except KeyboardInterrupt:
             for process in list(pool._processes.values()):
                 process.kill()
@@ -49,7 +49,7 @@ def with_cores(cores: int | None, function: Callable[..., Any], *arguments: Any)
 
 
 def worker_processes(count: int, *, ignore_interrupts: bool = False) -> ProcessPoolExecutor:
-    """Return new processes that end with this one, and may ignore Ctrl-C."""
+    """Return a pool of processes that end with this one, and may ignore Ctrl-C."""
     spawned = get_context("spawn")  # OpenMP's threads do not survive a fork
     arguments = (ignore_interrupts,)
     return ProcessPoolExecutor(count, spawned, initializer=_begin_worker, initargs=arguments)
@@ -91,10 +91,10 @@ def _threads(cores: int | None) -> Iterator[None]:
 
 
 def peak_megabytes() -> float | None:
-    """Return the peak memory of this process in MB; None where the system has no such figure."""
+    """Return the peak memory of this process in MB; None if the system does not report it."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
         return None
-    # A new process inherits the figure of getrusage from its parent.
+    # A new process inherits the peak that getrusage reports from its parent.
     return int(status.split("VmHWM:")[1].split()[0]) / 1024

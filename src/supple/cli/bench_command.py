@@ -119,7 +119,7 @@ def _steps(
     fidelity: bool,
     display: Display,
 ) -> None:
-    """Time steps; rig-space and soft-skeleton have benches with cases of their own."""
+    """Time steps of the scenes; rig-space and soft-skeleton have benches with other cases."""
     from supple.engines.engine import engine_named
     from supple.lab.bench import step_bench
     from supple.scenes.characters.character_scene import SCENES
@@ -127,7 +127,7 @@ def _steps(
     free = "free" in engine_named(engine, "character").build_options
     if free or engine == "soft-skeleton":
         if fidelity:
-            raise SuppleError(f"--fidelity: not for {engine}; use supple bench {engine} without it")
+            raise SuppleError(f"--fidelity: {engine} has no such test; use supple bench {engine}")
         command = rig_space if free else soft_skeleton
         command(*scenes, model=model, steps=steps, display=display)
         return
@@ -291,7 +291,7 @@ def _cases_or_growth(
     if growth is None:
         display.show(module.measure(cases, **settings, **options), module.table)
     elif cases or any(options.values()):
-        raise SuppleError("--growth has cases of its own; leave out cases and --model")
+        raise SuppleError("--growth measures fixed cases; leave out cases and --model")
     else:
         from supple.lab.bench import growth_bench
         from supple.lab.bench.case_runner import print_growth

@@ -1,4 +1,4 @@
-"""Options that commands share, and the printing of figures."""
+"""Options that commands share, and the printing of results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 @dataclass(frozen=True)
 class Display:
-    """How the figures of a command are shown."""
+    """How the results of a command are shown."""
 
     json: Flag = False
-    """Print the figures as JSON."""
+    """Print the results as JSON."""
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False
     """Print errors only."""
 
@@ -30,7 +30,7 @@ class Display:
         return self.quiet or self.json
 
     def show(self, figures: Any, table: Callable[[Any], None] | None = None) -> None:
-        """Print figures: with --json as JSON, otherwise by `table` unless quiet."""
+        """Print results: with --json as JSON, otherwise by `table` unless quiet."""
         if self.json:
             print(json.dumps(figures, indent=2))
         elif table is not None and not self.quiet:

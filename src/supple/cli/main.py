@@ -50,7 +50,7 @@ _lost_interrupts: list[type] = []
 
 
 def _interrupt_again(lost: Any) -> None:
-    """Repeat a Ctrl-C that a callback swallowed, as those of LLVM's loader do."""
+    """Repeat a Ctrl-C that a callback swallowed, such as one of LLVM's loader."""
     if lost.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(lost)
         return
@@ -70,7 +70,7 @@ def _interrupt_main() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; exit with 0, 1 (cannot), 2 (wrong usage) or 130 (Ctrl-C)."""
+    """Run the command; exit with 0, 1 (failure), 2 (wrong usage) or 130 (Ctrl-C)."""
     warnings.showwarning = _show_warning
     sys.unraisablehook = _interrupt_again
     for stream in (sys.stdout, sys.stderr):
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             os._exit(130)
         sys.exit(130)
     except MemoryError:
-        print("supple: not enough memory; give it less to do at once", file=sys.stderr)
+        print("supple: not enough memory; use smaller input or fewer jobs", file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -113,7 +113,7 @@ def model_options(
     options["material"] = replace(material, young=_plain(material.young))
     if painted is not None:
         options["young"] = painted
-    # Derived options that the builder does not have are dropped; given ones stay, to be refused.
+    # Derived options that the builder does not have are dropped; given ones stay and are refused.
     constants = {"young": young, "poisson": poisson}
     given = {*building, *(name for name, value in constants.items() if value is not None)}
     return {name: value for name, value in options.items() if name in {*row.build_options, *given}}
@@ -151,12 +151,12 @@ def body_plan_of(
 def check_model(character: Character, model: CharacterModel, **options: Any) -> None:
     """Refuse a model of another character, and options of flesh, which the model determines."""
     if engine_of(model).moves != "character":
-        raise SuppleError(f"{shown(model)} is no model of a character")
+        raise SuppleError(f"{shown(model)} is not a model of a character")
     if options.pop("flesh", "normal") not in ("normal", checked_flesh("normal")):
         options["flesh"] = True
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise SuppleError(f"the model has its flesh already; leave out {', '.join(given)}")
+        raise SuppleError(f"the model determines the flesh; leave out {', '.join(given)}")
     skin, other = character.surface.vertices, model.surface.vertices
     same = skin.shape == other.shape and len(character.rig.parameters) == len(model.rig.parameters)
     size = character.surface.size
@@ -165,11 +165,11 @@ def check_model(character: Character, model: CharacterModel, **options: Any) -> 
         if same and np.abs(skin - other / ratio).max() <= 1e-4 * size:
             raise SuppleError(
                 f"the model is {ratio:.4g} times as large as {character.name}: it was built with"
-                f" another unit; load the file with that one"
+                f" another unit; load the file with that unit"
             )
         raise SuppleError(
-            f"the model is of another character ({model.name}, {len(other):,} vertices) than "
-            f"{character.name} with {len(skin):,}; build it again"
+            f"the model is for another character ({model.name}, {len(other):,} vertices) than "
+            f"{character.name} ({len(skin):,} vertices); build it again"
         )
     if not _same_rig(character, model):
         raise SuppleError(

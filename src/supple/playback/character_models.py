@@ -138,7 +138,7 @@ def keeps_models(keep: bool | None) -> bool:
 
 
 def default_anatomy(source: CharacterSource) -> GivenAnatomy:
-    """Return the default anatomy; None for scenes and model files, which have their own flesh."""
+    """Return the default anatomy; None for scenes and model files, whose flesh is given."""
     return None if source.scene or source.model is not None else ANATOMY
 
 
@@ -196,7 +196,7 @@ def build(
 def _built_model(
     character: Character, row: Engine, options: Mapping[str, Any], keep: bool, quiet: bool
 ) -> Any:
-    """Build a model with exactly these options of the builder, or return the kept one."""
+    """Build a model with exactly these options of the builder, or return the cached one."""
 
     def make() -> Any:
         with build_log(quiet) as log:
@@ -212,7 +212,7 @@ def _built_model(
 def _is_plain_scene(
     source: CharacterSource, flesh: str | Flesh, anatomy: GivenAnatomy, building: dict[str, Any]
 ) -> bool:
-    """Return whether a scene is built by its own recipe."""
+    """Return whether a scene is built by its recipe without changes."""
     normal = flesh in ("normal", checked_flesh("normal"))
     return bool(source.scene) and normal and anatomy is None and not building
 
@@ -246,7 +246,7 @@ def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:
 def _character_key(
     character: Character, flesh: str | Flesh, engine: str, request: dict[str, Any]
 ) -> str | None:
-    """Return the cache key of a character's model; None if it is not kept.
+    """Return the cache key of a character's model; None if the model is not cached.
 
     It uses the options of the call: derived ones, such as tets, take seconds to compute.
     """
@@ -294,7 +294,7 @@ def _renamed(model: Any, name: str) -> Any:
 
 
 def stepped_by(row: Engine, model: Any) -> Engine:
-    """Return an engine if it can step a model, otherwise the model's own."""
+    """Return the engine `row` if it can step a model, otherwise the engine of the model."""
     return row if row.steps(model) else engine_of(model)
 
 
@@ -343,13 +343,13 @@ def _scene_model(
 
 
 def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, str | None]:
-    """Return the label of a scene's model file, and the hash of what differs from its recipe."""
+    """Return the label of a scene's model file, and the hash of changes to its recipe."""
     model_engine = _model_engine(engine)
     label = f"model-{name}" if model_engine == FIRST_ENGINE else f"model-{name}-{model_engine}"
     return label, content_hash(changes) if changes else ""
 
 
 def _model_engine(engine: str) -> str:
-    """Return the engine that models of an engine are stored for."""
+    """Return the name of the engine under which models of an engine are stored."""
     stored: str = engine_named(engine, "character").model_class.engine
     return stored

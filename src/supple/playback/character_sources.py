@@ -88,9 +88,9 @@ def _check_unit(given: str, unit: str | None) -> None:
 
 def _check_body(given: str, body: dict[str, Any]) -> None:
     if "armature" in body:
-        raise SuppleError(f"{given}: has no armature of Blender's; leave out --armature")
+        raise SuppleError(f"{given}: is not a .blend or .fbx file; leave out --armature")
     if body:
-        raise SuppleError(f"{given}: is no body model; motion files and --betas are for those")
+        raise SuppleError(f"{given}: is not a body model; leave out motion files and --betas")
 
 
 def read_character(
@@ -98,7 +98,7 @@ def read_character(
 ) -> CharacterSource:
     """Read the character of a file, a scene or a model file; see `read_any_character`.
 
-    SuppleError if there is no such source, or if it has no mesh, no rig or two characters.
+    SuppleError if there is no such source, or if it has no mesh, no rig or several characters.
     """
     if source_kind(given) == "model":
         _check_unit(given, unit)
@@ -114,7 +114,7 @@ def read_character(
 
 def _check_character(name: str, character: Character) -> None:
     if not character.has_mesh:
-        raise SuppleError(f"{name}: has no mesh, and so no flesh to move")
+        raise SuppleError(f"{name}: has no mesh; flesh needs one")
     joints = _weighted_joints(character)
     if joints is not None and joints <= 1 and not character.motions:
         raise SuppleError(f"{name}: has no rig; bind its mesh to joints, and save it again")
@@ -176,7 +176,7 @@ def load_character_model(path: str | Path) -> Any:
     """Read a model file of any engine of characters."""
     model = load_model(path)
     if engine_of(model).moves != "character":
-        raise FormatError(f"{Path(path).name}: is no model of a character")
+        raise FormatError(f"{Path(path).name}: is not a model of a character")
     return model
 
 
@@ -188,5 +188,5 @@ def source_of(character: Character | str | Path, *, curves: bool = True) -> Char
     if isinstance(character, str | Path):
         return read_character(str(character), curves=curves)
     if not isinstance(character, Character):
-        raise SuppleError(f"{shown(character)} is no character; give one, or a file's path")
+        raise SuppleError(f"{shown(character)} is not a character; give one, or a file's path")
     return CharacterSource(character)

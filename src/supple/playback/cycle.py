@@ -86,7 +86,7 @@ def checked_rate(rate: float) -> float:
 def once_table(
     motion: Motion, dt: float, start: float | None, end: float | None, multiple: int = 1
 ) -> StepTable:
-    """Return the steps of a motion from `start` to `end` seconds, by default all of it.
+    """Return the steps of a motion from `start` to `end` seconds, by default the whole motion.
 
     Their number is an integer times `multiple`, rounded as with undivided steps, so that the number
     of frames does not depend on the number of sub-steps.
@@ -110,7 +110,7 @@ def cycle_table(
     count = round(min((last - first) / dt, 2.0**60))
     if count < 2:
         raise SuppleError(
-            f"{motion!r}: {last - first:.3g} s are too short to loop; choose a longer part of it"
+            f"{motion!r}: {last - first:.3g} s are too short to loop; choose a longer part"
         )
     gap, displacement = _ends(motion, rig, first, last)
     rotation = logarithm(from_matrix(displacement[:3, :3]))

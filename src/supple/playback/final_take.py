@@ -68,7 +68,7 @@ class Converged(Generic[Result]):
 
     @property
     def change(self) -> float:
-        """Change by the last halving; the method has order two, so the error left is a third."""
+        """Change by the last halving; the method has order two, so the error is a third of it."""
         return self.changes[-1] if self.changes else np.inf
 
 
@@ -99,7 +99,8 @@ def converged(
         before = after
     if before is None:
         raise SolverError(
-            f"no solution with {substeps} sub-steps; use firmer flesh, more damping or more of them"
+            f"no solution with {substeps} sub-steps; use more sub-steps, firmer flesh or more "
+            "damping"
         )
     return Converged(before, substeps, tuple(changes), bool(changes) and changes[-1] <= limit)
 
@@ -207,7 +208,7 @@ def final_take(
         warn(
             f'motion "{result.result.player.motion.name}": with {result.substeps} sub-steps, the '
             f"last halving still changes the flesh by {100 * result.change:.1f} % of its motion; "
-            "firmer flesh or more damping needs fewer"
+            "with firmer flesh or more damping fewer sub-steps suffice"
         )
     return result
 
@@ -248,12 +249,12 @@ class _Levels:
             take = self._take(substeps)
         shape = take.n_frames, *take.player.simulator.model.surface.vertices.shape
         if frames.shape != shape or not np.isfinite(frames).all():
-            raise SuppleError(f"frames of a checkpoint must be {shape} finite numbers")
+            raise SuppleError(f"frames of a checkpoint must be finite numbers of shape {shape}")
         take.frames = frames
         return take
 
     def __call__(self, substeps: int) -> Take | None:
-        """Return the take with so many sub-steps; None where Newton's method does not converge."""
+        """Return the take with `substeps` sub-steps; None if Newton's method does not converge."""
         take: Take | None = None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -321,7 +322,7 @@ class _Levels:
 
 
 def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:
-    """RMS of |a − b| relative to the flesh's RMS displacement |b − Φ̄|, as `rms_difference`.
+    """Return the RMS of |a − b| relative to the RMS displacement |b − Φ̄|, as `rms_difference`.
 
     The displacement counts as at least `LEAST_DISPLACEMENT` of the size. The rig is evaluated frame
     by frame, so that no third array of frames is needed.
@@ -342,7 +343,7 @@ def _change(
 
 
 def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> float:
-    """RMS of |a − b| over time and vertices, relative to the true RMS displacement |b − Φ̄|.
+    """Return the RMS of |a − b| over time and vertices, relative to the true RMS of |b − Φ̄|.
 
     All arrays are (t, n̄, 3): the frames a, the true frames b, and the skin Φ̄ by the rig alone.
     """
@@ -352,5 +353,5 @@ def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> f
         raise SuppleError(f"frames of shapes {a.shape}, {shape}, {c.shape}; all must be (t, n, 3)")
     displacement = float(np.sqrt(np.mean((b - c) ** 2)))
     if not 0 < displacement < np.inf:
-        raise SuppleError("the true flesh never leaves the rig; a relative error is undefined")
+        raise SuppleError("the true flesh never leaves the rig; use a motion that moves it")
     return float(np.sqrt(np.mean((a - b) ** 2))) / displacement

@@ -37,7 +37,7 @@ def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
         return liveliest(character)
     if motion is None or _means_wiggle(character, motion):
         return wiggle(character)
-    without = f"it has none: use {WIGGLE}"
+    without = f"it has no motions; use {WIGGLE}"
     return character.motions[one_name(character.motions, motion, character.name, without)]
 
 

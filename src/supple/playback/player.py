@@ -20,7 +20,7 @@ from supple.rig.motion.motion import Motion
 
 
 class Player:
-    """Player that steps a simulator through a motion, each step of time the same.
+    """Player that steps a simulator through a motion with a constant time step.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Player:
         cycle has an integer number of steps; to fit, its duration changes by at most half a step.
         Where the rig does not end as it began, it jumps, and the flesh is moved with it.
     ahead
-        Pass the pose after each step's to the simulator as ``ahead=``, which for example
+        Also pass the next step's pose to the simulator as ``ahead=``, which for example
         `FullCharacterSimulator.step` accepts.
     start, end
         Seconds of the motion; by default all of it.
@@ -108,7 +108,7 @@ class Player:
 
     @property
     def seamless(self) -> bool:
-        """True if the end of the cycle leads into its start."""
+        """Whether the cycle ends where it begins, so that a loop does not jump."""
         return self._table.displacement is not None
 
     @property
@@ -206,13 +206,13 @@ class Player:
 
     def _resumable(self) -> Resumable:
         if not isinstance(self.simulator, Resumable):
-            raise SuppleError(f"{shown(self.simulator)} has no state to resume from")
+            raise SuppleError(f"{shown(self.simulator)} cannot store and resume its state")
         return self.simulator
 
     def wrap(self) -> None:
         """Go from the end of a cycle to its start, in no time; elsewhere do nothing.
 
-        `step` does so too. Before, the skin is at the end of the motion; after, at its start.
+        `step` does so too. The skin moves from the end of the motion to its start.
         """
         if not self.loop or self.frame != self.n_steps:
             return
@@ -248,5 +248,5 @@ class Player:
 
 
 def without_prefix(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries whose names begin with a prefix, under the rest of their names."""
+    """Return the entries whose names begin with a prefix, without it."""
     return {name[len(prefix) :]: each for name, each in state.items() if name.startswith(prefix)}

@@ -70,7 +70,7 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
 
 @contextmanager
 def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
-    """Yield a function that shows the part done, 0 to 1, of a named task; each has its own bar."""
+    """Yield a function that shows the fraction done of a named task; each task has a bar."""
     if (lines := _json_lines()) is not None:
         yield lines
         return
@@ -105,7 +105,7 @@ def counting_bar(what: str, total: int, quiet: bool = False) -> Iterator[Callabl
 
 
 def shows_progress(progress: ShownProgress) -> bool:
-    """Return whether an option `progress` shows bars: None does on terminals and in notebooks."""
+    """Return whether an option `progress` shows bars: None on terminals and in notebooks."""
     if progress is None:
         return console.is_terminal or console.is_jupyter
     return progress is True

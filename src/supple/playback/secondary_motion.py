@@ -88,7 +88,7 @@ def curves(
     **options
         Those of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
         the simulation moves, such as ``["Tail*", "belly"]``, by default those that move flesh and
-        that no motion keys. ``rate``: frames per second, by default the motion's own; the
+        that no motion keys. ``rate``: frames per second, by default that of the motion; the
         simulation does not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one
         or two numbers), ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``,
         ``tets`` and others. All others are options of the engine's builder.
@@ -108,7 +108,7 @@ def curves(
     preset, began = checked_flesh(flesh), perf_counter()
     scaled = building.get("anatomy", ANATOMY) is not None
     if model is not None and "free" in building:
-        raise SuppleError("the model has its free parameters already; leave out free")
+        raise SuppleError("the model determines the free parameters; leave out free")
     kept = keeps_models(keep)
     model = fitting_model(source, model, preset, row.name, building, kept, progress)
     built = perf_counter() - began
@@ -203,7 +203,9 @@ def curve_plan(
         clip = Motion(clip.times, clip.poses, clip.roots, SHAKEN)
     first, last = checked_span(clip, start, end)
     if not last > first:
-        raise SuppleError(f'motion "{clip.name}" lasts no time at {first:.4g} s; choose another')
+        raise SuppleError(
+            f'motion "{clip.name}" has no duration at {first:.4g} s; use a longer part'
+        )
     frames = _usual_rate(clip) if rate is None else checked_rate(rate)
     count = max(2, round((last - first) / STEP)) if loop else 0
     dt = (last - first) / count if loop else STEP
@@ -213,7 +215,7 @@ def curve_plan(
 
 
 def _usual_rate(clip: Motion) -> float:
-    """Return frames per second that have the keys of a clip on frames, or a usual number."""
+    """Return the frame rate at which the keys of a clip are on frames, or else a usual rate."""
     since = clip.times - clip.times[0]
     if len(since) < 2:
         return USUAL_RATE
@@ -242,7 +244,7 @@ def _fades(
     else:
         seconds = blend if isinstance(blend, Sequence) else (blend, blend)
         if len(seconds) != 2:
-            raise SuppleError(f"blend is {shown(blend)}; give seconds, or two for both ends")
+            raise SuppleError(f"blend is {shown(blend)}; give seconds for both ends, or two")
         ends = [_checked_seconds("blend", each) for each in seconds]
         if loop and any(ends):
             raise SuppleError("a loop has no ends to blend at; leave out blend or loop")
@@ -258,12 +260,12 @@ def _checked_seconds(what: str, value: Any) -> float:
 
 
 def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
-    """Return the simulator; a mapping as damping is that of parameters by name."""
+    """Return the simulator; a mapping as `damping` has factors by name of parameter."""
     damping = options.pop("damping") if isinstance(options.get("damping"), Mapping) else None
     simulator = bake_simulator(model, dt, **options)
     if damping is not None:
         if not isinstance(simulator, ParameterSprings):
-            raise SuppleError(f"the engine {engine_of(model).name} has no damping by name")
+            raise SuppleError(f"the engine {engine_of(model).name} needs one number as damping")
         simulator.tune(damping=damping)
     return simulator
 
@@ -349,7 +351,7 @@ class ParameterTake:
     def within(self, keyed: Floats, added: Floats) -> Floats:
         """Clip offsets from keys (t, k) such that their sums stay in the simulated range.
 
-        Splines and smoothing overshoot: a weight limited to 0 to 1 stays within.
+        Splines and smoothing overshoot; a weight with the limits 0 and 1 stays between them.
         """
         return np.asarray(np.clip(keyed + added, self._lowest, self._highest) - keyed)
 
@@ -394,7 +396,7 @@ class ParameterTake:
         values = np.asarray(self._simulator.parameters, np.float64)[self.columns]
         if not np.isfinite(values).all():
             bad = self.free[int(np.argmin(np.isfinite(values)))]
-            raise SolverError(f'"{bad}" diverges; use firmer flesh or more damping')
+            raise SolverError(f'parameter "{bad}" diverges; use firmer flesh or more damping')
         return values - pose[self.columns]
 
     def _note(self, state: Any) -> None:
@@ -407,7 +409,7 @@ class ParameterTake:
             self.error = max(self.error, float(state.readings["error"]))
 
     def report(self, character: Character) -> dict[str, Any]:
-        """Return figures for tables and JSON."""
+        """Return sizes, times and errors of the curves, for tables and JSON."""
         model = self._simulator.model
         skin = np.abs(self.added) * self._reach
         liveliest = np.argsort(-skin.max(axis=0, initial=0.0))[:3]

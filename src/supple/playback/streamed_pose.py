@@ -102,7 +102,7 @@ class PoseStream:
     ) -> None:
         core = skinned_core(character.rig)
         if core is None:
-            raise SuppleError(f"{character.name}: has no skeleton for poses to move")
+            raise SuppleError(f"{character.name}: has no skeleton, so that it cannot be posed")
         skin, self._skin_entries = core
         self._joint_pose = skin.joint_pose
         self._entries = skin.joint_pose.entries()[:, :3]
@@ -130,7 +130,7 @@ class PoseStream:
         return None if self._socket is None else self._socket.getsockname()
 
     def latest(self) -> tuple[Floats, Floats]:
-        """Return the latest pose (s,) and root (4, 4); those at rest before the first."""
+        """Return the latest pose (s,) and root (4, 4), or the rest pose before any is received."""
         with self._lock:
             return self._last[0].copy(), self._last[1].copy()
 
@@ -147,7 +147,9 @@ class PoseStream:
         )
         valid = flat.size == 3 * self.n_joints + 3 and (np.abs(flat) <= LARGEST_NUMBER).all()
         if not valid:
-            raise SuppleError(f"a pose needs ({self.n_joints}, 3) finite rotation vectors")
+            raise SuppleError(
+                f"a pose needs ({self.n_joints}, 3) rotations and (3,) translation within ±1000"
+            )
         self._take(flat[:-3].reshape(-1, 3), flat[-3:])
 
     def _take(self, rotations: Floats, translation: Floats) -> None:
@@ -177,7 +179,7 @@ class PoseStream:
             receiver.bind(("127.0.0.1", port))  # reachable from this computer only
         except OSError as error:
             receiver.close()
-            raise SuppleError(f"port {port} cannot be listened at ({error.strerror})") from None
+            raise SuppleError(f"port {port} cannot be opened ({error.strerror}); use 0") from None
         receiver.settimeout(PATIENCE)
         self._socket = receiver
         self._thread = threading.Thread(target=self._receive, daemon=True)

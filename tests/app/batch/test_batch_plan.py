@@ -196,7 +196,7 @@ def test_hostile_lists_are_refused_in_one_line_that_says_where(rats, rows, words
     ("table", "words"),
     [
         ("file\na.glb\n", 'no column "source"'),
-        ("source,source\na,b\n", "columns need names that differ"),
+        ("source,source\na,b\n", "two columns have the same name"),
         ("source,flesh\na.glb\n", "row 2 must have 2 cells"),
         ("source,flesh\na.glb,soft,more\n", "row 2 must have 2 cells"),
         ('source\n"' + "x" * 200_000 + '"\n', "not a valid CSV file"),
@@ -213,7 +213,7 @@ def test_results_are_no_sources_when_the_same_command_runs_again(rats):
     jobs = planned(rats, rats / "**" / "*.glb", clips=["Run"])
     assert outputs(jobs) == ["a/rat_Run.glb", "b/rat_Run.glb"]  # none of out/x.glb
     for word in (rats / "out", rats / "out" / "*.glb"):
-        with pytest.raises(SuppleError, match="has the sources; give another"):
+        with pytest.raises(SuppleError, match="contains the sources; give another"):
             planned(rats, word, clips=["Run"])
 
 

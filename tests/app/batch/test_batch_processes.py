@@ -70,7 +70,7 @@ def test_a_killed_process_is_reported(process, tmp_path):
     found.send_signal(signal.SIGSTOP)  # so that it is there when the job comes
     threading.Timer(0.3, lambda: found.kill()).start()
     outcome = process.run(asked(tmp_path, "mesh"))
-    assert outcome["line"] == "its process was ended by SIGKILL; is there enough memory?"
+    assert outcome["line"] == "its process was ended by SIGKILL; the system may lack memory"
     assert process._process is None
 
 

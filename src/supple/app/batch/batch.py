@@ -57,7 +57,7 @@ def run_batch(
     *,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Run the jobs whose results are missing from the folder `output`, and return figures.
+    """Run the jobs whose results are missing from the folder `output`; return a summary.
 
     `sources` are folders, patterns, files, scenes and lists; without sources, only the page of the
     existing results is written.
@@ -113,7 +113,7 @@ def _named(line: dict[str, Any]) -> dict[str, Any]:
 
 def _page_alone(folder: Path) -> dict[str, Any]:
     if not (folder / JOURNAL).is_file():
-        raise SuppleError(f"{folder}: there is no {JOURNAL}, and nothing to do; give sources")
+        raise SuppleError(f"{folder}: has no {JOURNAL} to make a page of; give sources")
     state = read_journal(folder / JOURNAL)
     page = write_batch_page(folder)
     return {
@@ -198,7 +198,7 @@ def _missing(
     options: BatchOptions,
     since: float | None,
 ) -> tuple[list[Job], list[Job], int, int]:
-    """Return missing jobs, given-up jobs, the number of done jobs, and of unchanged jobs."""
+    """Return missing jobs, jobs that failed before, and numbers of done and unchanged jobs."""
     missing: list[Job] = []
     given_up: list[Job] = []
     kept = skipped = 0

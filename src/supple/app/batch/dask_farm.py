@@ -78,7 +78,7 @@ class DaskFarm:
             import distributed
         except ImportError:
             advice = "run pip install 'supple[cluster]'"
-            raise SuppleError(f"--cluster: needs an extra; {advice}") from None
+            raise SuppleError(f"--cluster needs the package distributed; {advice}") from None
         # Dask runs a task again if its worker is lost, and gives it up after three lost workers.
         dask.config.set({"distributed.client.heartbeat": "2s"})
         # Errors that matter to the user are raised below.
@@ -237,13 +237,13 @@ class DaskFarm:
         if status == "error":
             error = future.exception(timeout=60)
             if type(error).__name__ == "KilledWorker":
-                return failure("three workers were lost while running it; is there enough memory?")
+                return failure("three workers were lost while running it; give them more memory")
             if type(error).__name__ not in ("FutureCancelledError", "CancelledError"):
                 return failure(f"{type(error).__name__}: {error}")
         self._check_scheduler()
         self._lost[task.key] = self._lost.get(task.key, 0) + 1
         if self._lost[task.key] > _MOST_LOST:
-            return failure(f"the cluster lost it {_MOST_LOST + 1} times; check the scheduler")
+            return failure(f"the cluster lost the job {_MOST_LOST + 1} times; check the scheduler")
         model = "" if task.job is None else task.job.model
         built = self._models.get(model)
         if built is not None and built.status in ("cancelled", "lost"):
@@ -258,7 +258,7 @@ class DaskFarm:
         for name, data in sent.items():
             place = os.path.normpath(self.folder / name)
             if not place.startswith(f"{os.path.normpath(self.folder)}{os.sep}"):
-                return failure(f"{name[:60]}: outside the output folder")
+                return failure(f"{name[:60]}: the job returned a file outside the output folder")
             try:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 write_whole(place, data)
@@ -336,7 +336,7 @@ def _plain_errors(address: str) -> Iterator[None]:
         raise
     except Exception as error:
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise SuppleError(f"--cluster {address}: {why}; does a scheduler run there?") from None
+        raise SuppleError(f"--cluster {address}: {why}; check the scheduler there") from None
 
 
 @contextmanager

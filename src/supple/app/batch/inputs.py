@@ -56,7 +56,7 @@ def requested_jobs(
         else:
             sources += _sources(word, command, folder)
     if not sources and not requests:
-        raise SuppleError(f"{words[0]}: there is nothing to do; give characters (.glb .usd …)")
+        raise SuppleError(f"{words[0]}: has no sources; give characters (.glb .usd …)")
     options = [(name, dict(values)) for name, values in crossed(assignments)]
     by_source = _clips_by_source([source for source, _ in sources], clips, names_of)
     for source, name in sources:
@@ -103,7 +103,7 @@ def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]
         inside = output + os.sep
         files = [file for file in matches if not os.path.realpath(file).startswith(inside)]
         if not files:
-            raise SuppleError(f"{word}: no file matches")
+            raise SuppleError(f"{word}: no file matches the pattern")
         for file in files:
             yield os.path.abspath(file), _name(Path(os.path.relpath(file, base)))
     elif word in SCENES and command != "info":
@@ -113,9 +113,9 @@ def _sources(word: str, command: str, folder: Path) -> Iterator[tuple[str, str]]
 
 
 def _check_apart(searched: str, output: str) -> None:
-    """Refuse an output folder that has the sources: results would be sources of the next run."""
+    """Refuse an output folder that contains the sources: the next run would read the results."""
     if os.path.realpath(searched) == output:
-        raise SuppleError(f"-o {searched}: has the sources; give another folder for results")
+        raise SuppleError(f"-o {searched}: contains the sources; give another folder for results")
 
 
 def _in_folder(root: Path, command: str, folder: Path) -> Iterator[tuple[str, str]]:
@@ -222,9 +222,9 @@ def _csv_rows(name: str, text: str) -> list[Any]:
         raise SuppleError(f"{name}: not a valid CSV file ({error})") from None
     headings = list(reader.fieldnames or ())
     if "source" not in headings:
-        raise SuppleError(f'{name}: has no column "source"')
+        raise SuppleError(f'{name}: has no column "source"; add one')
     if len(set(headings)) != len(headings) or not all(headings):
-        raise SuppleError(f"{name}: columns need names that differ")
+        raise SuppleError(f"{name}: two columns have the same name, or one has none; rename them")
     for number, row in enumerate(rows, 2):
         if None in row or any(value is None for value in row.values()):
             raise SuppleError(f"{name}: row {number} must have {len(headings)} cells")

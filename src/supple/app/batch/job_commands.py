@@ -120,7 +120,7 @@ def info(
     options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
     pictures: Pictures = None,
 ) -> dict[str, Any]:
-    """Run `supple info`, and write its figures as JSON."""
+    """Run `supple info`, and write the description as JSON."""
     from supple.app.info.info import describe
 
     figures = describe(Path(source), **vars(options or SourceOptions()))
@@ -176,7 +176,7 @@ def _is_text(argument: Any) -> bool:
 
 
 def _words(value: Any, argument: Any, where: str) -> tuple[str, ...]:
-    """Return a value as command-line arguments; none for None and blank text."""
+    """Return a value as command-line arguments; an empty tuple for None and blank text."""
     count, several = argument.token_count()
     if value is None:
         return ()
@@ -192,7 +192,7 @@ def _words(value: Any, argument: Any, where: str) -> tuple[str, ...]:
     else:
         parts = [_word(value, where)]
     if sum(map(len, parts)) > _LONGEST or any("\0" in part for part in parts):
-        raise SuppleError(f"{where}: too long, or has a null character")
+        raise SuppleError(f"{where}: is too long, or has a null character")
     if count > 1:  # these are separate arguments on the command line
         wrong = len(parts) % count or not parts if several else len(parts) != count
         if wrong or any(part.startswith("-") and not _is_number(part) for part in parts):
@@ -270,7 +270,7 @@ def model_options_of(command: str, options: JobOptions) -> JobOptions | None:
 
 
 def run_words(words: Sequence[str], pictures: list[bytes] | None = None) -> dict[str, Any]:
-    """Run a command from its command-line arguments, and return its figures."""
+    """Run a command from its command-line arguments, and return its results."""
     function, bound, _ = _parsed(words)
     figures: dict[str, Any] = function(*bound.args, **bound.kwargs, pictures=pictures)
     return figures

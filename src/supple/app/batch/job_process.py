@@ -146,7 +146,7 @@ class JobProcess:
         code = process.returncode
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"{-code}"
-            hint = "; is there enough memory?" if name == "SIGKILL" else ""
+            hint = "; the system may lack memory" if name == "SIGKILL" else ""
             return failure(f"its process was ended by {name}{hint}")
         return failure(f"its process exited with code {code}") | {"left": code == _LEFT}
 
@@ -244,7 +244,7 @@ def _line(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return figures as JSON values; numbers that are not finite become null."""
+    """Return a job's results as JSON values; numbers that are not finite become null."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

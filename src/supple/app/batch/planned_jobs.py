@@ -144,7 +144,7 @@ def plan(requests: Iterable[JobRequest], folder: Path, suffix: str | None = None
             _check_writers(job, writers)
             jobs.append(job)
             if len(jobs) > MOST_JOBS:
-                raise SuppleError(f"more than {MOST_JOBS:,} jobs; split the list in several")
+                raise SuppleError(f"more than {MOST_JOBS:,} jobs; split them into several batches")
     _check_places(jobs, writers, folder)
     order: dict[str, int] = {}
     for job in jobs:
@@ -153,7 +153,7 @@ def plan(requests: Iterable[JobRequest], folder: Path, suffix: str | None = None
 
 
 def _normalized(name: str) -> str:
-    """Return a normal form that is equal for names of one file on some file system."""
+    """Return a normal form of a name, equal for names that some file systems do not distinguish."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
@@ -269,7 +269,7 @@ def _check_places(jobs: Iterable[Job], writers: Mapping[str, Job], folder: Path)
             if _normalized(os.path.join(real[place], PurePosixPath(name).name)) in read:
                 raise SuppleError(f"{name}: would replace a source; give another folder with -o")
     for name in sorted(above & writers.keys()):
-        raise SuppleError(f"{name}: names both a result and a folder of results")
+        raise SuppleError(f"{name}: names both a result and a folder of results; rename one")
 
 
 def crossed(settings: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, dict[str, str]]]:

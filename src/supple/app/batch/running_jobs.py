@@ -21,9 +21,9 @@ from supple.saving import write_whole
 
 #: Largest number of attempts per job.
 _TRIES = 2
-#: Largest number of figures of a job in the journal, and of characters of each.
+#: Largest number of results of a job in the journal, and of characters of each.
 _MOST_FIGURES, _LONGEST = 40, 200
-#: Figures that name files, and figures that the journal has in other fields.
+#: Results that name files, and results that the journal has in other fields.
 _FILES = ("report", "readings", "plot", "page", "sheet")
 _ELSEWHERE = ("output", "outputs", *_FILES, "file", "bytes", "peak_mb")
 
@@ -95,7 +95,7 @@ class Run:
                 self._submit(self._task(job))
 
     def _shares(self, job: Job) -> bool:
-        """Return whether several jobs need the model; a single job builds it itself."""
+        """Return whether several jobs need this job's model; otherwise the job builds the model."""
         return bool(job.model) and (self._left[job.model] > 1 or job.model in self._waiting)
 
     def _task(self, job: Job) -> Task:
@@ -223,7 +223,7 @@ class Run:
 
 
 def _few(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the short figures of a job, which the journal records."""
+    """Return the short results of a job, which the journal records."""
     kept = {}
     for name, value in figures.items():
         short = isinstance(value, str) and len(value) <= _LONGEST

@@ -40,7 +40,10 @@ def bundle_of(path: str) -> tuple[str, Bundle]:
     try:
         size = sum(os.stat(os.path.join(os.path.dirname(path), name)).st_size for name in names)
         if size > _LARGEST:
-            raise SuppleError(f"{path}: has {size:,} bytes; put it on a disk of all machines")
+            raise SuppleError(
+                f"{path}: has {size:,} bytes with its files, more than can be sent to a cluster"
+                f" ({_LARGEST:,}); put it on a disk that all machines share"
+            )
         data = {name: Path(os.path.dirname(path), name).read_bytes() for name in names}
     except OSError as error:
         raise SuppleError(f"{path}: cannot be read ({error.strerror})") from None
@@ -165,7 +168,7 @@ def collected(folder: Path) -> dict[str, bytes]:
 
 
 def in_temporary_folder(run: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Call a function with a new folder, and add the files that it wrote there as ``sent``."""
+    """Call a function with a new folder; add the files that it wrote there to its result."""
     with tempfile.TemporaryDirectory(prefix="supple-job-") as name:
         outcome = run(Path(name))
         return outcome | {"sent": collected(Path(name)) if outcome.get("ok") else {}}

@@ -49,7 +49,7 @@ class Filling:
     def __post_init__(self) -> None:
         """Refuse invalid options before anything is read."""
         if self.kind not in (None, *KINDS):
-            raise SuppleError(f"--elements {self.kind!r:.40}; there are {', '.join(KINDS)}")
+            raise SuppleError(f"--elements {self.kind!r:.40}: use {', '.join(KINDS)}")
         if self.count is not None and self.resolution is not None:
             raise SuppleError("--count and --resolution exclude each other; give one of them")
         for name, value, largest in (
@@ -77,7 +77,7 @@ class BodyOptions:
     fixed: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """Fixed vertices: bottom, top, left, right, back, front (the outermost 5 % there; or
     bottom:20%), places such as "y<0.05" in m, a list of vertices (FILE.bou), or none. By default
-    those in NAME.bou beside NAME.veg, or else the bottom."""
+    those in NAME.bou next to NAME.veg, or else the bottom."""
     young: float | None = None
     """Young's modulus in Pa."""
     frequency: float | None = None
@@ -101,7 +101,7 @@ class BodyOptions:
         if self.modes is not None and not 1 <= self.modes <= MOST_MODES:
             raise SuppleError(f"--modes {self.modes}; use 1 to {MOST_MODES}")
         if self.basis not in BASES:
-            raise SuppleError(f"--basis {self.basis!r:.40}; there are {', '.join(BASES)}")
+            raise SuppleError(f"--basis {self.basis!r:.40}: use {', '.join(BASES)}")
         _check_fixed(self.fixed)
         if self.young is not None and self.frequency is not None:
             raise SuppleError("--young and --frequency both set the stiffness; give one of them")

@@ -67,14 +67,14 @@ def read_body_source(
 ) -> BodySource:
     """Read a surface, a character, a mesh of tets or hexahedra, or one of `STVK_SCENES`.
 
-    Surfaces are filled. `scale` is in metres per unit of the file, `shown` a surface to show
-    instead, and `progress` is called with the fraction done and a description.
+    Surfaces are filled. `scale` is in metres per unit of the file, `shown` a surface to show in
+    place of the elements', and `progress` is called with the fraction done and a description.
     """
     file = Path(given)
     suffix = file.suffix.lower()
     if source_kind(given) in ("body scene", "scene"):
         if scale != 1.0 or shown is not None:
-            raise SuppleError(f"{given} has a size and a surface; leave out --scale and --surface")
+            raise SuppleError(f"{given} is a scene with a surface; leave out --scale and --surface")
         return _from_scene(given, filling)
     surface = None if shown is None else _scaled_surface(read_surface(shown), scale)
     if suffix in _surface_suffixes():
@@ -98,7 +98,7 @@ def read_body_source(
 def _from_scene(name: str, filling: Filling) -> BodySource:
     scene = stvk_scene(name)
     if filling.count is not None or filling.resolution is not None:
-        raise SuppleError(f"{name} has its own elements; leave out --count and --resolution")
+        raise SuppleError(f"{name} is a scene with elements; leave out --count and --resolution")
     mesh: Mesh = scene.tets if filling.kind == "tets" else scene.mesh
     return BodySource(mesh, scene.surface, scene.material, scene.fixed, name, scene.modes)
 
@@ -112,7 +112,7 @@ def _from_surface(
     else:
         character = load(file)
         if not character.has_mesh:
-            raise SuppleError(f"{file.name}: has no mesh to make a body of")
+            raise SuppleError(f"{file.name}: has no mesh; a body needs one")
         surface = character.surface
     surface = _scaled_surface(surface, scale)
     with reading(file.name):
@@ -121,7 +121,7 @@ def _from_surface(
 
 
 def _from_elements(file: Path, scale: float, shown: SurfaceMesh | None) -> BodySource:
-    """Read elements; VegaFEM's users keep fixed vertices in a .bou file beside a .veg file."""
+    """Read elements, and the fixed vertices in a .bou file next to a .veg file, as in VegaFEM."""
     if file.suffix.lower() != ".veg":
         return BodySource(_scaled_mesh(read_tets(file), scale), shown)
     veg = read_any_veg(file)

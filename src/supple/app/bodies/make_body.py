@@ -1,4 +1,4 @@
-"""`supple stvk`: make an elastic body of a mesh or a scene, save it, and report figures.
+"""`supple stvk`: make an elastic body of a mesh or a scene, save it, and print a summary.
 
 `supple view` shows these bodies, too: of a file, of a mesh, or of a scene, which is cached.
 """
@@ -107,7 +107,7 @@ def _tuned(model: StvkModel, frequency: float) -> StvkModel:
 def run_stvk(
     given: str, output: Path | None, options: BodyOptions | None = None, *, quiet: bool = False
 ) -> dict[str, Any]:
-    """Make a body, save it, and return figures."""
+    """Make a body, save it, and return its sizes, frequencies and times."""
     options = options or BodyOptions()
     target = model_target(given, output, BODY_MODEL)
     with build_log(quiet) as log:
@@ -149,7 +149,7 @@ def _figures(model: StvkModel, source: BodySource, log: BuildLog) -> dict[str, A
 
 
 def summary(figures: dict[str, Any]) -> str:
-    """Return the figures as one line of text."""
+    """Return the results of `run_stvk` as one line of text."""
     lowest = ", ".join(f"{value:.3g}" for value in figures["frequencies_hz"][:3])
     return (
         f"{figures['elements']:,} {figures['kind']}, {figures['modes']} modes ({lowest} … Hz), "
@@ -231,11 +231,11 @@ def _given_vertices(source: BodySource, words: Sequence[str]) -> Ints:
         spans = ", ".join(
             f"{axis} {a:.4g} to {b:.4g}" for axis, a, b in zip("xyz", low, high, strict=True)
         )
-        raise SuppleError(f"--fixed {named}: no vertex is there; the body is at {spans} m")
+        raise SuppleError(f"--fixed {named}: no vertex is there; the body extends over {spans} m")
     if _collinear(points[held]):
         vertices = counted(int(held.sum()), "vertex is", "vertices are")
         raise SuppleError(
-            f"--fixed {named}: {vertices} on a line, and the body would turn round it; fix more"
+            f"--fixed {named}: {vertices} on a line, about which the body would rotate; fix more"
         )
     return np.flatnonzero(held)
 

@@ -137,7 +137,7 @@ def _anatomy(
     from supple.app.info.anatomy_table import describe_anatomy
 
     if CHARACTERS.find(path) is None or kind == "anatomy":
-        raise SuppleError(f"{path.name}: is no character; --anatomy is for characters")
+        raise SuppleError(f"{path.name}: is not a character; leave out --anatomy")
     return describe_anatomy(path, targets, unit, **body)
 
 
@@ -158,13 +158,13 @@ def _read(path: Path, metres: float | None, body: dict[str, Any]) -> dict[str, A
     if row is not None:
         return {"format": row.name, **_character(path, metres, body)}
     if "armature" in body:
-        raise SuppleError(f"{path.name}: is no character; --armature is for .blend and .fbx")
+        raise SuppleError(f"{path.name}: is not a .blend or .fbx file; leave out --armature")
     if body:
-        raise SuppleError(f"{path.name}: is no body model; --motion and --betas are for those")
+        raise SuppleError(f"{path.name}: is not a body model; leave out --motion and --betas")
     if suffix == ".bvh":
         return _bvh(path, metres)
     if metres is not None:
-        raise SuppleError(f"{path.name}: is in metres; --unit is for characters and motions")
+        raise SuppleError(f"{path.name}: is read in metres; leave out --unit")
     if SURFACES.find(path) is not None:
         return {"format": suffix[1:].upper(), **_of_surface(read_surface(path))}
     if suffix == ".veg":

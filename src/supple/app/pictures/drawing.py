@@ -34,7 +34,7 @@ def rgb(colour: str) -> Colour:
 
 
 def view_axes(azimuth: float = 25.0, elevation: float = 15.0) -> Floats:
-    """Return rows: right, up and towards the viewer, for y up and angles in degrees."""
+    """Return unit vectors as rows: right, up and towards the viewer; angles are in degrees."""
     a, e = np.radians([azimuth, elevation])
     towards = np.array([np.sin(a) * np.cos(e), np.sin(e), np.cos(a) * np.cos(e)])
     right = np.cross([0.0, 1.0, 0.0], towards)

@@ -61,7 +61,7 @@ def write_sheet(name: str, path: str | Path) -> None:
 
 
 def summary(name: str) -> dict[str, Any]:
-    """Return figures of the scene and of the paper."""
+    """Return the sizes of the scene and those of the paper."""
     from supple.mesh.filling.tetrahedralise import tetrahedralise
 
     began = perf_counter()

@@ -1,4 +1,4 @@
-"""Tables of figures, for the terminal and for the page of `supple reproduce`."""
+"""Tables of numbers, for the terminal and for the page of `supple reproduce`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Grid = tuple[str, list[str], list[list[str]]]
 
 
 def grids(figures: dict[str, Any]) -> Iterator[Grid]:
-    """Return the figures as tables: a caption, headings and rows of text.
+    """Yield the numbers of an item as tables: a caption, headings and rows of text.
 
     A list of dicts or a dict of dicts is a table; ``{"ours": …, "paper": …}`` in it is shown as
-    "ours / paper". The other entries form a table of names and values, with "paper_x" beside "x".
+    "ours / paper". The other entries form a table of names and values, with "paper_x" next to "x".
     """
     loose: dict[str, Any] = {}
     for key, value in figures.items():
@@ -64,7 +64,7 @@ def _beside_paper(values: dict[str, Any]) -> Grid:
     for name, value in values.items():
         base = _without_paper(name)
         if base is not None and base in values:
-            continue  # shown beside ours
+            continue  # shown in the row of ours
         theirs = values.get(papers[name]) if name in papers else None
         ours = None if base is not None else value
         shown = base if base is not None else name
@@ -89,7 +89,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_remark(key: str, value: Any) -> bool:
-    """Return whether an entry is a remark of the paper."""
+    """Return whether an entry is a text about the paper."""
     return key == "paper" and isinstance(value, str)
 
 
@@ -158,9 +158,9 @@ def _remarks(figures: dict[str, Any]) -> list[str]:
 
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
-    """Write a page of all items with figures in the folder, from this run and earlier ones."""
+    """Write a page of all items in the folder, from this run and earlier ones."""
     lines = [
-        "# The papers' tables and figures, ours beside theirs",
+        "# The papers' tables and figures, compared with ours",
         "",
         "Made by `supple reproduce`. The papers' numbers are as printed, from their machines.",
     ]
@@ -174,7 +174,7 @@ def write_page(folder: Path, order: Sequence[str]) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Read an item's figures; None if there is no valid file."""
+    """Read the numbers of an item from its file; None if there is no valid file."""
     try:
         figures = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -26,7 +26,7 @@ class Costs:
     processor: float  # processor time of the process, as a fraction of one core
 
     def text(self) -> str:
-        """Return the figures as one line."""
+        """Return the averages as one line of text."""
         ms = self.step_ms
         step = f"{1e3 * ms:.0f} µs" if ms < 0.1 else f"{ms:.2f} ms"
         return (

@@ -43,7 +43,7 @@ def run_view(
     seconds: float | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Serve the page of a file, a scene, a model or a body until it is closed; return figures.
+    """Serve the page of a file, a scene, a model or a body until it is closed; return its costs.
 
     `options` and `touch` are for characters only. `folder`, for recordings and anatomy files, is by
     default the current one. `stats` prints costs every few seconds, `seconds` ends the page after

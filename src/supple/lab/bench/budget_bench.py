@@ -35,7 +35,7 @@ RATE = 90.0
 _PERCENT = ".1%"
 #: Longest duration of a motion in s, and fewest frames.
 LONGEST, FEWEST = 60.0, 10
-#: Parts of the budget: name, play or basis, and figure: ``error`` is the distance from the
+#: Parts of the budget: name, play or basis, and key of the row: ``error`` is the distance from the
 #: reference, ``change`` the distance between two plays.
 PARTS = (
     ("all of it", "live", "error"),
@@ -172,13 +172,13 @@ def _beginning(clip: Motion, seconds: float) -> Motion:
 
 
 def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
-    """Return a figure of a play or a basis; None if it is missing."""
+    """Return a number from the row of a play or a basis; None if it is missing."""
     value = (row.get("plays", {}) | row.get("bases", {})).get(name, {}).get(key)
     return None if value is None else float(value)
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print the parts of the error, and errors of other steps, with a column each character."""
+    """Print the parts of the error, and errors of other steps, with a column for each character."""
     measured = [row for row in rows if "failed" not in row]
     if measured:
         _print_parts(measured)
@@ -252,7 +252,7 @@ def _percent(value: float | None) -> str:
 
 
 def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Draw the parts of each budget as bars, and errors over times of steps."""
+    """Draw the parts of each budget as bars, and errors over the computing time of steps."""
     measured = [row for row in rows if "failed" not in row]
     figure = Figure(figsize=(3.2 + 2.4 * max(len(measured), 1), 7.6), facecolor=PAPER)
     axes = np.atleast_2d(
@@ -291,7 +291,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _draw_steps(axes: Any, row: dict[str, Any], legend: bool) -> None:
-    """Draw errors over times of a frame, with a line for each integrator."""
+    """Draw errors over the computing time of a frame, with a line for each integrator."""
     for method, colour in (
         ("backward-euler", "#c0392b"),
         ("bdf2", "#2e7d5b"),

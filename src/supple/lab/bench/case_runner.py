@@ -48,7 +48,7 @@ def check_model(cases: Sequence[str], model: Path | None, noun: str = "cases") -
     if model is None:
         return
     if cases:
-        raise SuppleError(f"{noun} and --model {model}; give one or the other")
+        raise SuppleError(f"{noun} and --model {model} exclude each other; give one or the other")
     if not model.is_file():
         raise SuppleError(f"{model}: there is no such file; supple build makes one")
 
@@ -79,8 +79,9 @@ def measure_cases(
 ) -> list[Row]:
     """Return a row for each case, or for the `model` file alone, which is not built.
 
-    `build` writes a case to a file on all cores and returns the seconds; `time` returns figures of
-    a file and its name on one core. Other processes call both: they are functions of modules.
+    `build` writes a case to a file on all cores and returns the seconds; `time` measures a
+    file, given its path and name, on one core. Other processes call both: they are functions of
+    modules.
     """
     seconds: dict[str, float | None] = dict.fromkeys(names)
     with TemporaryDirectory() as folder:
@@ -178,12 +179,12 @@ class Growth:
     """Lines of a bench of growth, and their tables."""
 
     over: Mapping[str, str]  # key of the growing number, by line
-    #: Lines and keys of figures that exponents are fitted for.
+    #: Lines and keys of numbers that exponents are fitted for.
     fitted: tuple[Sequence[str], Sequence[str]]
     required: Sequence[str]  # keys that every row has; rows without them are of another version
     titles: Mapping[str, str]  # title of a table, by line
     columns: Cells
-    captions: Mapping[str, str]  # names of fitted figures in the caption, by key
+    captions: Mapping[str, str]  # names of fitted numbers in the caption, by key
 
 
 def measure_growth(
@@ -197,7 +198,7 @@ def measure_growth(
 ) -> Row:
     """Return rows by line and fitted exponents; draw them in `path`, a .png file.
 
-    `cases` has the line and the function of each case, by name. The .json file beside the picture
+    `cases` has the line and the function of each case, by name. The .json file next to the picture
     is written after each case; an interrupted run with the same `steps` resumes.
     """
     checked_sheet(path)
@@ -231,7 +232,7 @@ def measure_growth(
 
 
 def _interrupted_rows(path: Path, required: Sequence[str], steps: int) -> dict[str, Any]:
-    """Return the rows of an interrupted run; none of a complete one."""
+    """Return the rows of an interrupted run; an empty dict if the run is complete or damaged."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         rows = stored["rows"]
@@ -242,14 +243,17 @@ def _interrupted_rows(path: Path, required: Sequence[str], steps: int) -> dict[s
 
 
 def write_figures(path: Path, figures: Row) -> None:
-    """Write figures as indented JSON."""
+    """Write rows and exponents as indented JSON."""
     write_whole(path, (json.dumps(figures, indent=2) + "\n").encode())
 
 
 def exponent(
     rows: Sequence[Row], over: str, key: str, largest: int | None = _LARGEST
 ) -> float | None:
-    """Return the slope of the logarithms over the largest rows (None: all); None for one row."""
+    """Return the exponent of a power law fitted to the `largest` rows (None: all).
+
+    Return None if `over` has fewer than two values.
+    """
     if len(rows) < 2 or len({row[over] for row in rows}) < 2:
         return None
     chosen = sorted(rows, key=lambda row: row[over])
@@ -281,9 +285,9 @@ def plot_growth(
     lowest: float = 1e-9,
     **style: Any,
 ) -> None:
-    """Plot a figure of a line's rows over the growing number, with its exponent in the legend.
+    """Plot a number of a line's rows over the growing number, with its exponent in the legend.
 
-    Figures below `lowest` are drawn there: the axes are logarithmic.
+    Numbers below `lowest` are drawn there: the axes are logarithmic.
     """
     rows = sorted(figures[line], key=lambda row: row[over])
     power = figures["exponents"].get(line, {}).get(key)

@@ -1,4 +1,4 @@
-"""`supple bench elastic`: element loops beside scikit-fem's, and the full step.
+"""`supple bench elastic`: element loops compared with scikit-fem's, and the full step.
 
 Every size, and scikit-fem on the same mesh, runs in its own process to measure peak memory.
 """
@@ -27,7 +27,7 @@ YOUNG, POISSON = 2e4, 0.3
 
 
 def measure(sizes: Iterable[int], *, quiet: bool = False) -> list[dict[str, Any]]:
-    """Return a row of figures for each number of tets."""
+    """Return a row of times and memory for each number of tets."""
     sizes = list(sizes)
     for size in sizes:
         check_between(size, 6, 5_000_000, "tets")
@@ -91,7 +91,7 @@ def _deformed_beam(size: int) -> tuple[Any, Floats]:
 
 
 def _best(function: Callable[[], Any], repeats: int) -> float:
-    """Return the shortest of several times in ms."""
+    """Return the shortest time of several calls in ms."""
     function()
     return 1e3 * min(timed(function) for _ in range(repeats))
 
@@ -189,4 +189,4 @@ def _check_agreement(theirs: Any, mesh: Any, x: Floats) -> None:
     ours = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON)).stiffness(x)
     difference = abs(ours - theirs).max() / abs(ours).max()
     if not difference < 1e-9:
-        raise SuppleError(f"scikit-fem's stiffness differs by {difference:.1e}; the timing is void")
+        raise SuppleError(f"scikit-fem's stiffness differs from ours by {difference:.1e}")

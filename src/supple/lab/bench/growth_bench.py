@@ -132,7 +132,7 @@ def rig_space_picture(figures: Row) -> Figure:
 
 HANDLES = (20, 41, 82, 176)
 CUBATURE = (125, 250, 500, 1_000, 2_000)
-#: Radii of the ball that is pressed into the body, in parts of its height.
+#: Radii of the ball that is pressed into the body, relative to its height.
 BALLS = (0.01, 0.02, 0.04, 0.08, 0.16)
 #: Fixed numbers while another grows, those of the paper's body.
 _HANDLES, _CUBATURE, _BALL = 82, 500, 0.06

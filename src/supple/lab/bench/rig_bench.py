@@ -1,4 +1,4 @@
-"""`supple bench rig`: times of evaluating rigs, beside a dense product on the same core."""
+"""`supple bench rig`: times of evaluating rigs, compared with a dense product on one core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supple.lab.bench.timing import DGEMM_SIZE, dense_product, timed
 
 DEFAULT_VERTICES = 15_000
 JOINTS, INFLUENCES = 60, 4
-#: Bound of linear blend skinning of the default size, in dense products.
+#: Bound of the time of linear blend skinning of the default size, relative to a dense product.
 SKINNING_BOUND = 0.25
 SECONDS_EACH = 0.3
 #: Targets on the path of the arm's hand; the time of a solve is their mean.
@@ -22,7 +22,7 @@ TARGETS = 60
 
 
 def measure(vertices: int = DEFAULT_VERTICES, *, quiet: bool = False) -> list[Row]:
-    """Return times of each kind of rig: milliseconds, nanoseconds a vertex, dense products.
+    """Return times of each kind of rig: in ms, in ns per vertex, and relative to a dense product.
 
     Rigs and the 256³ product of float64 run on one core; `bound` is the largest ratio allowed.
     """
@@ -65,7 +65,7 @@ def table(rows: list[Row]) -> None:
 
 
 def _row(name: str, vertices: int, function: Callable[[], Any]) -> Row:
-    """Return the shortest times of a rig and of dense products, measured alternately."""
+    """Return the shortest times of a rig and of a dense matrix product, measured alternately."""
     from threadpoolctl import threadpool_limits
 
     multiply = dense_product()

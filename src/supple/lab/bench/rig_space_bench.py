@@ -1,4 +1,4 @@
-"""`supple bench rig-space`: times of a step of free parameters, beside rig-space physics.
+"""`supple bench rig-space`: times of a step of free parameters, compared with rig-space physics.
 
 A step includes the rig, all sub-steps of 1/90 s and the skin, on one core. Rig-space physics (RSP,
 Hahn et al. 2012) is timed with Jacobians by finite differences in every iteration, as in the
@@ -101,7 +101,7 @@ def _one_core(path: Path, name: str, steps: int) -> dict[str, Any]:
 
 
 def step_figures(model: Any, steps: int) -> dict[str, Any]:
-    """Return times of steps of a model's first motion, in milliseconds and dense products."""
+    """Return times of steps in a model's first motion, in ms and relative to a 256³ product."""
     poses, roots = back_and_forth(motion_of(model), steps + BREAKS)
     simulator = engine_of(model).simulate(model, 1 / RATE)
     times = time_steps(simulator, poses, roots)
@@ -143,7 +143,7 @@ def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print a column for each case: times beside rig-space physics, and sizes."""
+    """Print a column for each case: times, those of rig-space physics, and sizes."""
     print_columns(
         rows,
         _SECTIONS,

@@ -1,7 +1,7 @@
 """`supple bench builds`, `reduction` and `growth`: builds and steps as modes and tets grow.
 
-Builds have processor time, memory and errors; `reduction` adds modes with contact constraints
-beside modes without (xu2016 Table 1); `growth` times steps.
+Builds have processor time, memory and errors; `reduction` compares modes with contact
+constraints and modes without (xu2016 Table 1); `growth` times steps.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def measure_builds(
     scene: str = "gorilla",
     quiet: bool = False,
 ) -> Row:
-    """Build a scene with each number of tets in a separate process; return the figures.
+    """Build a scene with each number of tets in a separate process; return the rows.
 
     `modes` is the total number of modes, distributed as the scene's.
     """
@@ -129,7 +129,7 @@ class _ProcessorLog(BuildLog):
 
 
 def builds_table(figures: Row) -> None:
-    """Print the figures of builds, and the stages of each."""
+    """Print times, memory and errors of builds, and the stages of each."""
     columns: Cells = {
         "tets": ("tets", ","),
         "modes": ("modes", ""),

@@ -1,4 +1,4 @@
-"""`supple bench --steady N`: late steps, beside a loop of arithmetic.
+"""`supple bench --steady N`: late steps, compared with a loop of arithmetic.
 
 After each step a loop without memory accesses runs as long. It is late only where the machine
 interrupts the process. Late steps beyond these, garbage collections, page faults and memory that
@@ -55,7 +55,7 @@ def _arithmetic(times: int, value: float) -> float:
 
 
 def steadiness(path: Path, engine: str, steps: int) -> dict[str, Any]:
-    """Return figures of late steps; called in a separate process."""
+    """Return numbers of late steps and their causes; called in a separate process."""
     if hasattr(os, "sched_setaffinity"):  # steps and loops on the same core
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     model = load_character_model(path)
@@ -129,7 +129,7 @@ def _page_faults() -> tuple[Any, Any]:
 
 
 def _unevenness(seconds: Floats, cpu: Floats, undisturbed: Bools) -> dict[str, Any]:
-    """Return median, maximum, and numbers of late steps, also among undisturbed ones."""
+    """Return median, percentile and maximum of step times, and numbers of late steps."""
     middle, used = float(np.median(seconds)), float(np.median(cpu))
     return {
         "median_ms": 1e3 * middle,

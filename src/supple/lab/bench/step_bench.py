@@ -1,4 +1,4 @@
-"""`supple bench`: times of a step of the four characters, beside the paper's and a dense product.
+"""`supple bench`: times of a step of four characters, the paper's times and a dense product.
 
 Processes for one core and for all cores limit the threads of BLAS and Numba. A step includes the
 rig, the dynamics and the surface (xu2016 Table 3). Any character engine can be timed.
@@ -44,7 +44,7 @@ from supple.scenes.characters.character_scene import PAPERS, SCENES, scene
 STEPS = 5_000
 #: Number of characters in the crowd that is timed on two cores.
 CROWD = 16
-#: First keys of a row; None where an engine has no such figure.
+#: First keys of a row; None where an engine has no such number.
 KEYS = (
     "scene", "tets", "tet_vertices", "surface_vertices", "modes", "regions", "poses",
     "cubature_elastic", "cubature_inertial", "step_ms", "step_ms_two_cores", "split_ms", "rig_ms",
@@ -157,7 +157,7 @@ def measure_models(
     arguments: tuple[Any, ...],
     quiet: bool,
 ) -> list[Row]:
-    """Return rows of a function of a model file, called on one core, for scenes or a model."""
+    """Call a function of a model file on one core, for each scene or one model; return the rows."""
     names = checked_scenes(scenes, model)
     with model_files(names, engine, model, quiet) as paths:
         return run_cases(
@@ -176,7 +176,7 @@ def _loaded(path: Path, steps: int) -> tuple[Any, Floats, Floats]:
 
 
 def _one_core(path: Path, engine: str, steps: int) -> Row:
-    """Return the figures that are measured on one core."""
+    """Return the times and sizes that are measured on one core."""
     model, poses, roots = _loaded(path, steps + BREAKS)
     full = _FullSteps(model)
     simulator = engine_named(engine).simulate(model, 1 / RATE)
@@ -289,7 +289,7 @@ def _fidelity(path: Path, engine: str) -> Row:
 
 
 def _paper(model: Any) -> Row:
-    """Return the paper's figures, if the model is of one of its scenes."""
+    """Return the paper's numbers for a model of one of its scenes; all are None for others."""
     keys = {"paper_ms": "milliseconds", "paper_speedup": "speed_up", "paper_mb": "megabytes"}
     paper = None
     if model.name in SCENES:
@@ -308,7 +308,7 @@ def _finished(row: Row) -> Row:
 
 
 def table(rows: list[Row]) -> None:
-    """Print a column for each scene: times beside the paper's, and sizes."""
+    """Print a column for each scene: times, the paper's times, and sizes."""
     print_columns(
         rows,
         (_TIMES, _parts(rows), _FULL, _SIZES),

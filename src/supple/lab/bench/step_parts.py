@@ -1,4 +1,4 @@
-"""`supple bench --parts`: times of the parts of a step, beside the machine's limits.
+"""`supple bench --parts`: times of the parts of a step, compared with the machine's limits.
 
 The stages of a step are called one by one in their order, so that each finds the caches as in a
 step; the time of an empty call is subtracted. The bytes that a part must read and write and its
@@ -272,7 +272,7 @@ def table(rows: list[dict[str, Any]]) -> None:
             [*lines, {"name": "together", "bytes": row["bytes"]} | total],
             _COLUMNS,
             f"{row['scene']}: parts of a step on one core",
-            f"Limits, measured beside it: {row['stream_gb_s']:.0f} GB/s for the "
+            f"Limits, measured in the same run: {row['stream_gb_s']:.0f} GB/s for the "
             f"{row['bytes'] / 1e6:.1f} MB of a step, {row['sgemm_gflop_s']:.0f} Gflop/s. "
             f"A call from Python takes {row['call_microseconds']:.1f} µs, which are subtracted. "
             f"dgemm: {row['dgemm256_ms']:.3f} ms.",

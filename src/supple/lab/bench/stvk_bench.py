@@ -1,8 +1,8 @@
-"""`supple bench stvk`: times of StVK bodies, precomputation and steps, beside dense products.
+"""`supple bench stvk`: times of StVK bodies, compared with dense products.
 
 Every case runs in a separate process, so that its peak memory can be measured. Coefficients are
-computed on all cores, the rest on one. Times of steps are processor times, which other processes
-change little, beside matrix-vector products that read as much memory.
+computed on all cores; steps are timed on one. Times of steps are processor times, which other
+processes change little, compared with matrix-vector products that read as much memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROUNDS = 5
 _BEYOND_CACHES = 128 * 2**20
 #: Number of pairs of batches of single steps and of runs, and seconds of a batch.
 _PAIRS, _BATCH_SECONDS = 30, 0.01
-#: Amplitude of the body's swing in parts of its size.
+#: Amplitude of the body's swing relative to its size.
 _SWING = 0.03
 
 

@@ -19,7 +19,7 @@ from supple.rig.motion.motion_names import one_name
 RATE = 90.0
 #: Duration of a reversal at an end of the motion, in seconds.
 REVERSAL = 0.5
-#: Amplitude of the vertical motion of a model without motions and poses, in parts of its size.
+#: Amplitude of the vertical motion of a model without motions and poses, relative to its size.
 _BOBBING = 0.05
 DGEMM_SIZE = 256
 WARM_UP = 60

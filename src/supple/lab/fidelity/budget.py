@@ -163,7 +163,7 @@ class Budget:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Figures of the reference: sub-steps, last change, and RMS displacement in m."""
+        """Properties of the reference: sub-steps, last change, and RMS displacement in m."""
 
         def made() -> dict[str, Any]:
             true = self.truth
@@ -183,7 +183,7 @@ class Budget:
     def plays(self) -> list[str]:
         """Names of the `PLAYS` that apply to the model.
 
-        With forces fitted to motions of the whole body, plays without cubature are another model.
+        Plays without cubature are left out if forces are fitted to motions of the whole body.
         """
         fitted = self.model.report.get("elastic_error", {}).get("forces") == "motions"
         return [name for name, play in PLAYS.items() if not (play.whole and fitted)]
@@ -310,7 +310,7 @@ class Budget:
         return range(max(count // (2 * SAMPLED), 1), count, max(count // SAMPLED, 1))
 
     def _projected(self, at: range, basis: Callable[[Floats], Floats]) -> dict[str, Any]:
-        """Return the distance of the reference from its projection on a basis, at some frames."""
+        """Return error and amplitude of the reference's projection on a basis, at some frames."""
         true, keys = self.truth, self.motion.smooth.resample(self.rate)
         assert true.flesh is not None
         projected = np.zeros((len(at), *true.frames.shape[1:]))
@@ -347,7 +347,7 @@ class _Watched:
 
 
 def _read_rows(path: Path) -> dict[str, dict[str, Any]]:
-    """Return cached rows; none of a damaged file."""
+    """Return the cached rows; an empty dict if the file is missing or damaged."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): dict(row) for name, row in rows.items()}

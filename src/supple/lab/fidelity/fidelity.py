@@ -51,7 +51,7 @@ class Ringing:
 
 @dataclass(frozen=True, eq=False)
 class Fidelity:
-    """Figures of a real-time simulation compared with a reference."""
+    """Errors of a real-time simulation compared with a reference."""
 
     #: RMS surface difference of the real-time simulation, with its integrator and a step for each
     #: frame, from the converged reference, relative to the reference's dynamic displacement. It
@@ -103,7 +103,7 @@ def compare(
     `engine` is the measured one, of `supple.engines.ENGINES`, or a function that makes its
     simulator from a model, a step and options; it takes a step for each frame. `true_engine` is
     that of the reference; `reference` is the `truth` of this model and motion, if already computed.
-    `same_step`, `full_step` and `ringing` request the more expensive figures, see `Fidelity`;
+    `same_step`, `full_step` and `ringing` request the more expensive errors, see `Fidelity`;
     `accuracy`, `cache` and `progress` are those of `truth`. Other options (alpha, beta, gravity,
     gravity_mode) are those of both simulations.
     """
@@ -183,7 +183,10 @@ def _same_step_error(
     true: Truth,
     options: dict[str, Any],
 ) -> float:
-    """Return the RMS difference with the reference's step and real-time rig accelerations."""
+    """Return the RMS difference between the real-time and the reference engine.
+
+    Both use the reference's step, and neither uses centred rig accelerations.
+    """
     fine = {"integrator": CONVERGING["integrator"]} | options
     step = 1 / (true.rate * true.substeps)
     frames = played(make(model, step, **fine), motion, true.substeps)

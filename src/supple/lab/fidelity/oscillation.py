@@ -78,7 +78,9 @@ def ringdown(
     speed = np.zeros(3) if velocity is None else checked_array("velocity", velocity, (3,))
     steps = checked_number("seconds", seconds) / simulator.dt
     if not 1 <= steps <= MOST_STEPS:
-        raise SuppleError(f"{seconds:g} s are {steps:.3g} steps; give 1 to {MOST_STEPS:,}")
+        raise SuppleError(
+            f"seconds={seconds:g} is {steps:.3g} steps; use a duration of 1 to {MOST_STEPS:,} steps"
+        )
     place = checked_root(root)
     simulator.reset(pose, place)
     start = np.asarray(simulator.surface(), np.float64)
@@ -95,7 +97,7 @@ def ringdown(
 def _record(what: str, values: ArrayLike) -> Floats:
     shape = numbers(what, values).shape
     if not shape or shape[0] < 8:
-        raise SuppleError(f"{what} of shape {shape}; a frequency needs 8 samples or more")
+        raise SuppleError(f"{what} has shape {shape}; a frequency needs at least 8 samples")
     samples = checked_array(what, values, shape).reshape(shape[0], -1)
     return samples - samples.mean(axis=0)
 
@@ -113,7 +115,7 @@ def _first_component(samples: Floats) -> Floats:
     direction = samples.T @ vectors[:, -1]
     length = np.linalg.norm(direction)
     if not length > 0:
-        raise SuppleError("no motion, hence no frequency; give an impulse")
+        raise SuppleError("the signal is constant and has no frequency; give an impulse")
     # The sign of the largest entry makes the sign of the eigenvector repeatable.
     return direction / np.copysign(length, direction[np.argmax(np.abs(direction))])
 
@@ -126,7 +128,7 @@ def _peak(signal: Floats, rate: float) -> float:
     lowest = int(np.ceil(FEWEST_CYCLES * PADDING))
     peak = lowest + int(np.argmax(power[lowest:-1]))
     if not power[peak] > 0:
-        raise SuppleError("no motion, hence no frequency; give an impulse")
+        raise SuppleError("the signal is constant and has no frequency; give an impulse")
     left, middle, right = np.log(np.maximum(power[peak - 1 : peak + 2], 1e-300))
     bend = left - 2 * middle + right
     shift = 0.5 * (left - right) / bend if bend < 0 else 0.0

@@ -63,7 +63,7 @@ def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singl
 
 
 def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that an engine's simulator accepts."""
+    """Return those of `options` that an engine's simulator accepts."""
     return {name: value for name, value in options.items() if name in engine.step_options}
 
 
@@ -144,7 +144,7 @@ def truth(
     row, began = engine_named(engine, "character"), perf_counter()
     options = usual_options(row, CONVERGING) | options
     if flesh and row.name != "full":
-        raise SuppleError(f"the engine {row.name} has no tets; use full")
+        raise SuppleError(f'flesh needs the engine "full", not "{row.name}"')
     rig = rig_surface(model, motion, rate)
     series = converged(
         _Levels(row, model, motion, rate, cache, progress, options, flesh),
@@ -187,7 +187,7 @@ class _Levels:
     flesh: bool
 
     def __call__(self, substeps: int) -> _Level | None:
-        """Return a level; None if Newton's method fails."""
+        """Return the simulation with `substeps` steps a frame; None if Newton's method fails."""
         path = self._path(substeps)
         if path is not None and (cached := self._cached(path)) is not None:
             return cached

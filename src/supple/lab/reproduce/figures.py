@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import INK, PAPER
 
-#: Called with the part done, 0 to 1, and a description.
+#: Called with the fraction done, 0 to 1, and a description.
 Tell = Callable[[float, str], None]
 
 
@@ -41,5 +41,5 @@ def frame_view(axes: Axes, low: Any, high: Any, title: str | None = None) -> Non
 
 
 def part_of(tell: Tell, start: float, share: float, text: str) -> Callable[[float], None]:
-    """Return a function that reports a part done within a share of the whole."""
+    """Return a function that reports the fraction done of a step as that of the whole."""
     return lambda part: tell(start + share * part, text)

@@ -1,7 +1,7 @@
-"""`supple reproduce`: tables and figures of the papers, with our numbers beside theirs.
+"""`supple reproduce`: tables and figures of the papers, compared with our numbers.
 
 Every item is a function ``run(folder, *, quick, tell) -> dict`` that draws NAME.png into the
-folder, if it is a figure, and returns numbers with the paper's beside them. Complete results
+folder, if it is a figure, and returns our numbers and the paper's. Complete results
 appear in the output folder: NAME.png, NAME.json, and the page reproduce.md with all items there.
 """
 
@@ -111,7 +111,7 @@ def chosen_items(what: Sequence[str]) -> list[str]:
 
 
 def _spellings() -> dict[str, tuple[str, ...]]:
-    """Return the items of each accepted spelling."""
+    """Return the items by accepted spelling."""
     spellings: dict[str, tuple[str, ...]] = {}
     for paper, items in GROUPS.items():
         for prefix in (paper, paper.rstrip("0123456789")):
@@ -133,7 +133,7 @@ def _list(names: Sequence[str]) -> str:
 def run_reproduce(
     what: Sequence[str], output: Path, *, quick: bool = False, quiet: bool = False
 ) -> dict[str, Any]:
-    """Run items or papers, by default all; write them into a folder, and return figures by name.
+    """Run items or papers, by default all; write them into a folder; return results by name.
 
     `quick` uses small bodies and few steps. An error in one item is raised after the others ran.
     """
@@ -198,7 +198,7 @@ def _run_item(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any
         except ModuleNotFoundError as error:
             if not str(error.name).startswith("supple"):
                 raise
-            raise SuppleError(f"is not part of this version ({error.name} is missing)") from None
+            raise SuppleError(f"is not part of this version (no module {error.name})") from None
         general = {"title": _title(name), "quick": quick, "seconds": perf_counter() - began}
         results = plain(general | dict(results))
         try:

@@ -81,7 +81,7 @@ def _carved_head(parts: list[Solid]) -> Solid:
 
 @dataclass(frozen=True)
 class WireShape:
-    """Wire along a chain of places, about which its control points rotate."""
+    """Wire along a chain of points, about which its control points rotate."""
 
     joints: Floats
     softness: float = 0.35
@@ -94,7 +94,7 @@ class WireShape:
     def rotated(self, rotations: ArrayLike) -> Floats:
         """Rotate control points by rotation vectors (j, 3) about all places but the last.
 
-        A rotation sets in gradually over a part of the wire, the softness.
+        A rotation sets in gradually over a length of wire that grows with `softness`.
         """
         points = self.control_points
         lengths = np.linalg.norm(np.diff(self.joints, axis=0), axis=1)

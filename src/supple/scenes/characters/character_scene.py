@@ -33,7 +33,7 @@ _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
 @dataclass(frozen=True)
 class PaperRow:
-    """Figures that a paper gives for its character; None for a missing one.
+    """Sizes and times that a paper gives for its character; None for missing ones.
 
     Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016; or sizes in Hahn et al. 2013, §5,
     where the surface is the boundary of the tets.
@@ -166,7 +166,7 @@ class Scene:
 
     @property
     def n_regions(self) -> int:
-        """Number of regions, each with its own basis."""
+        """Number of regions; each has a basis."""
         return len(self.handles)
 
     def pose(self, name: str) -> Floats:
@@ -180,10 +180,10 @@ class Scene:
     def recipe(self, engine: str = "pose-space") -> dict[str, Any]:
         """Return options of `supple.build` for the character.
 
-        Poses with their names, tets, bones, one handle and its modes for each region, the
-        material with the painted stiffness, and the numbers of cubature tets and vertices. For
-        ``"rig-space"`` tets, material and simulated parameters; as in hahn2013 the simulated
-        flesh has no bones. For ``"soft-skeleton"`` the number of tets.
+        For ``"pose-space"``: poses with their names, tets, bones, one handle and its modes for each
+        region, the material with the painted stiffness, and the numbers of cubature tets and
+        vertices. For ``"rig-space"``: tets, material and simulated parameters; as in hahn2013
+        the simulated flesh has no bones. For ``"soft-skeleton"``: the number of tets.
         """
         if engine == "soft-skeleton":
             return {"tets": self.tets}

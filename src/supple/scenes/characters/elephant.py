@@ -245,7 +245,7 @@ def _posed(joints: Floats) -> Floats:
 
 #: Duration of a stride in s, and its length in m.
 STRIDE, METRES = 1.2, 0.95
-#: Phase of each leg in parts of a stride: hind and fore of one side, then of the other.
+#: Phase of each leg as a fraction of a stride: hind and fore of one side, then of the other.
 PHASES = {"hip.L": 0.0, "shoulder.L": 0.25, "hip.R": 0.5, "shoulder.R": 0.75}
 
 

@@ -332,7 +332,7 @@ def hand_pose(bends: Bends) -> Floats:
 
 
 def _grasp() -> Motion:
-    """Return 2.4 s: an open hand comes down on a ball, closes around it and rises by 12 cm."""
+    """Return a motion of 2.4 s: an open hand comes down on a ball, closes and lifts it by 12 cm."""
     line = Timeline(2.4, rate=90)
     opened, around = 0.35 * hand_pose(POSES["relaxed"]), hand_pose(POSES["grasp"])
     squeezed = hand_pose(SQUEEZE)
@@ -343,7 +343,7 @@ def _grasp() -> Motion:
 
 
 def _pinch() -> Motion:
-    """Return 1.8 s: the tips of thumb and index meet, press, and part."""
+    """Return a motion of 1.8 s: the tips of thumb and index meet, press, and part."""
     line = Timeline(1.8, rate=90)
     loose, tight = hand_pose(POSES["relaxed"]), hand_pose(POSES["pinch"])
     keys = [(0.0, loose), (0.1, loose), (0.7, tight), (1.1, 1.06 * tight), (1.7, loose)]
@@ -351,7 +351,7 @@ def _pinch() -> Motion:
 
 
 def _wave() -> Motion:
-    """Return 2.4 s: fingers bend one after the other, while the wrist swings."""
+    """Return a motion of 2.4 s: fingers bend one after the other, while the wrist swings."""
     line = Timeline(2.4, rate=90)
     poses = np.tile(0.5 * hand_pose(POSES["relaxed"]), (len(line.times), 1))
     for place, finger in enumerate(("thumb", "index", "middle", "ring", "pinky")):
@@ -364,7 +364,7 @@ def _wave() -> Motion:
 
 
 def _point() -> Motion:
-    """Return 1.8 s: a relaxed hand points, prods ahead, and relaxes."""
+    """Return a motion of 1.8 s: a relaxed hand points, prods ahead, and relaxes."""
     line = Timeline(1.8, rate=90)
     loose, points = hand_pose(POSES["relaxed"]), hand_pose(POSES["point"])
     poses = line.curve([(0.0, loose), (0.1, loose), (0.6, points), (1.2, points), (1.7, loose)])

@@ -71,7 +71,7 @@ def _of_hand(sign: float) -> Solid:
 
 
 def _beyond(solid: Solid, axis: int, sign: float, start: float) -> Solid:
-    """Return a solid that is evaluated beyond a plane only; before the plane there is nothing."""
+    """Return the part of a solid beyond a plane; the solid is evaluated only there."""
 
     def depth(points: Floats) -> Floats:
         over = sign * points[:, axis] - start
@@ -314,7 +314,7 @@ def _lowest(places: Floats) -> tuple[Floats, Floats]:
 
 
 def _jump(rig: Rig) -> Motion:
-    """Return 2.4 s: a crouch, a jump of 26 cm and a landing on bent knees."""
+    """Return a motion of 2.4 s: a crouch, a jump of 26 cm and a landing on bent knees."""
     line = Timeline(2.4, rate=120)
     named = {name: human_pose(rotations) for name, rotations in POSES.items()}
     poses = line.curve(blended_keys(DATA["jump"], named))
@@ -328,7 +328,7 @@ def _jump(rig: Rig) -> Motion:
 
 
 def _fall(rig: Rig) -> Motion:
-    """Return 2 s: the person leans over the toes, arms ahead, and falls to the ground."""
+    """Return a motion of 2 s: the person leans over the toes, arms ahead, and falls down."""
     line = Timeline(2.0, rate=120)
     times = {0.0: "standing", 0.15: "standing", 0.75: "reaching", 0.95: "reaching", 1.4: "prone"}
     poses = line.curve([(time, human_pose(POSES[name])) for time, name in times.items()])
@@ -341,7 +341,7 @@ def _fall(rig: Rig) -> Motion:
 
 
 def _rest() -> Motion:
-    """Return 3 s of standing still and breathing."""
+    """Return a motion of 3 s: standing still and breathing."""
     line = Timeline(3.0, rate=60)
     poses = np.tile(human_pose(POSES["standing"]), (len(line.times), 1))
     for joint, degrees in (("spine3", -1.2), ("neck", 0.8)):

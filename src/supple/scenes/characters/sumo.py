@@ -270,7 +270,7 @@ def _posed(joints: Floats) -> Floats:
 
 
 def _shiko(rig: BlendShapeRig) -> Motion:
-    """Return 5.4 s: he raises a leg, slams it down and shakes his head."""
+    """Return a motion of 5.4 s: he raises a leg, slams it down and shakes his head."""
     line = Timeline(5.4, rate=100)
     pose = {name: PUPPET.pose(rotations) for name, rotations in POSES.items()}
     poses = line.curve(blended_keys(DATA["keys"], pose))

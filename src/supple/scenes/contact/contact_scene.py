@@ -142,7 +142,7 @@ class ContactScene:
     def record(
         self, simulator: SoftSkeletonSimulator, rate: float = 30.0, seconds: float | None = None
     ) -> ContactRecord:
-        """Play; record skin and colliders `rate` times a second, and forces of every step."""
+        """Play the scene; record skin and colliders `rate` times a second, forces at every step."""
         every = max(1, round(1 / (rate * simulator.dt)))
         skins, things, times = [simulator.surface()], [self._drawn()], [0.0]
         forces, limits = [np.zeros(3)], set[str]()

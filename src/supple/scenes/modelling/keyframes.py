@@ -30,7 +30,7 @@ class Timeline:
     def __init__(self, seconds: float, rate: float = 60.0) -> None:
         if not (0 < seconds <= 3600 and 0 < rate <= 1000):
             raise SuppleError(
-                f"timeline of {seconds} s at {rate} frames/s; at most 3600 s at 1000 frames/s"
+                f"timeline of {seconds} s at {rate} frames/s; use up to 3600 s and 1000 frames/s"
             )
         self.seconds = float(seconds)
         self.times = np.arange(round(seconds * rate) + 1) / rate
@@ -43,7 +43,7 @@ class Timeline:
         moments = [float(time) for time, _ in keys]
         values = [np.atleast_1d(np.asarray(value, float)) for _, value in keys]
         if not moments or not (np.diff(moments) > 0).all() or moments[0] < 0:
-            raise SuppleError("a curve needs keys with increasing times, from 0 s on")
+            raise SuppleError("a curve needs keys with increasing times of at least 0 s")
         if moments[0] > 0:
             moments, values = [0.0, *moments], [values[0], *values]
         if moments[-1] < self.times[-1]:

@@ -60,7 +60,7 @@ def parametric_body(
 def _regressor(points: Floats, places: Floats, weights: Floats, parents: Ints) -> Floats:
     """Return the matrix (K, n) from vertices to joints, exact under linear changes of shape.
 
-    A vertex counts by its weights for the joint and for its parent and by its distance.
+    Vertices near the joint with weights for it and for its parent contribute most.
     """
     regressor = np.zeros((len(places), len(points)))
     for joint, (place, parent) in enumerate(zip(places, parents, strict=True)):

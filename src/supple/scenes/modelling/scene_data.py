@@ -116,7 +116,7 @@ def _weighted(term: str, poses: Mapping[str, Floats]) -> Floats:
 
 
 def unknown_name(kind: str, name: str, names: Sequence[str]) -> str:
-    """Return the message for a name that does not exist, with the nearest one that does."""
+    """Return an error message for an unknown name, with the most similar of `names` or all."""
     near = difflib.get_close_matches(str(name), names, 1)
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}"
     return f'no {kind} "{name}"; {hint}'

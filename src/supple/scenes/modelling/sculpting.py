@@ -191,7 +191,7 @@ def untangled(
 def _away_from_facing(
     points: Floats, normals: Floats, rest: Floats, inside: Ints, gap: float, edge: float
 ) -> Floats:
-    """Return half of the displacements (k, 3) that free the inside vertices, one edge at most."""
+    """Return half of the displacements (k, 3) that move inside vertices out, at most an edge."""
     from scipy.spatial import cKDTree
 
     _, near = cKDTree(points).query(points[inside], k=min(64, len(points)))

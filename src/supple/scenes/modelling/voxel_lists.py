@@ -72,7 +72,7 @@ def _check_joined(keys: Ints, shape: Ints) -> None:
     count, label = connected_components(graph, directed=False)
     if count > 1:
         raise MeshError(
-            f"the cubes fall into {count} pieces, the smallest of "
+            f"the cubes form {count} separate pieces, the smallest of "
             f"{int(np.bincount(label).min())}; use smaller cubes, or thicker parts"
         )
 

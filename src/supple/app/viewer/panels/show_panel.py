@@ -1,4 +1,4 @@
-"""Panels of what the scene shows, of energies and of costs."""
+"""Panels: parts and colours of the scene, energies, and costs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class EnergyPanel:
 
 
 class CostPanel:
-    """Strip chart of the step's time, up to `longest` ms if given, and a line of figures."""
+    """Strip chart of the step's time, up to `longest` ms if given, and a line of average costs."""
 
     def __init__(
         self, server: viser.ViserServer, session: Session[Any], longest: float | None
@@ -149,7 +149,7 @@ class CostPanel:
         )
 
     def update(self, costs: Costs) -> None:
-        """Show the figures of the last measurement."""
+        """Show the costs of the last measurement."""
         pages = len(self._server.get_clients())
         limits = ", ".join(self._session.limits)
         self._line.content = (

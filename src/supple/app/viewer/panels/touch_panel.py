@@ -74,7 +74,7 @@ class TouchPanel:
         hint = "driven: follows the motion exactly; tracked: pulled by springs; free: it can fall"
         get, put = attribute(lambda: actor.simulator, "root_mode")
         yield Row("Root", get, put, hint, options=ROOTS)
-        hint = "What a drag of the skin pulls"
+        hint = "Part that is pulled when the skin is dragged"
         yield Row("Drag", *attribute(lambda: actor, "grabs"), hint, options=("flesh", "bone"))
         yield Row(
             "Gravity",

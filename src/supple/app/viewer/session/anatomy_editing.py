@@ -124,7 +124,7 @@ class AnatomyEditing:
                 read_entries(target)
             except SuppleError:
                 raise SuppleError(
-                    f"{plain} exists and is no anatomy file; choose another"
+                    f"{plain} exists and is not an anatomy file; choose another name"
                 ) from None
         self.anatomy.save(target)
         return target

@@ -269,7 +269,7 @@ class CharacterActor(Actor):
             self.simulator.local_stiffness = self.anatomy.tet_factors(self.model)
 
     def stable_factors(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
-        """Return the stiffness factor of bake for this motion with another model; any thread."""
+        """Return the factor by which bake stiffens a model for this motion; from any thread."""
         loop = self.ending == "loop"
         scaled = self._flesh | {"scaled_loads": True}
         return {(self.motion.name, loop): self._stable_factor(model, self._plan(loop), scaled)}

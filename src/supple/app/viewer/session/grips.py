@@ -125,9 +125,9 @@ class BoneGrip(SkinGrip):
 
     @classmethod
     def hold(cls, model: Any, owners: Ints, skin: Singles, where: Floats, dt: float) -> BoneGrip:
-        """Grip the bone below the skin (n̄, 3) near a point (3,); `owners` (n̄,) are bones.
+        """Grip the bone below the skin (n̄, 3) near a point (3,).
 
-        A model without `density` has that of default flesh.
+        `owners` (n̄,) is the bone of each vertex. The default density is that of default flesh.
         """
         size = model.surface.size
         nearest = int(np.argmin(np.linalg.norm(skin - where, axis=1)))

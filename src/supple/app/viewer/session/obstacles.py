@@ -128,7 +128,7 @@ class MovingObstacles:
             self._place.target[3:] = sign * rotation / np.linalg.norm(rotation)
 
     def invalidate(self) -> None:
-        """Set the simulator's obstacles again at the next step."""
+        """Make the next step set the simulator's obstacles again."""
         self._applied = None
 
     def step(self, simulator: Any, dt: float, world_from_clip: Floats) -> None:
@@ -230,7 +230,7 @@ class DraggableObjects:
         self._applied = False
 
     def invalidate(self) -> None:
-        """Pass the objects to the simulator again at the next step."""
+        """Make the next step pass the objects to the simulator again."""
         self._applied = False
 
     def place(self, each: RigidObject) -> Floats:

@@ -1,1 +1,1 @@
-"""Times of soft skeletons beside the unreduced flesh, their growth, and their compliance."""
+"""Times of soft skeletons and of the unreduced flesh, their growth, and their compliance."""

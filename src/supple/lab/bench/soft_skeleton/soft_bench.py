@@ -1,4 +1,4 @@
-"""`supple bench soft-skeleton`: times of a step in contact, beside the unreduced flesh.
+"""`supple bench soft-skeleton`: times of a step in contact, compared with the unreduced flesh.
 
 A step includes joints, flesh, contact, all sub-steps of 1/90 s and the skin, on one core.
 """
@@ -128,7 +128,7 @@ def run_figures(make: Callable[[], Run], steps: int) -> dict[str, Any]:
 
 
 def split_of(parts: dict[str, float], whole: float, force: float) -> dict[str, float]:
-    """Return milliseconds of force, Hessian, solution, contact, skin and the rest.
+    """Return milliseconds of force, Hessian, solution, contact, skin and the remainder.
 
     The Hessian's time is that of the system without the forces; it includes inertia and springs.
     """
@@ -145,7 +145,7 @@ def split_of(parts: dict[str, float], whole: float, force: float) -> dict[str, f
 
 
 def _finished(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with the paper's figures, `KEYS` first and rounded."""
+    """Return a row with the paper's numbers, `KEYS` first and rounded."""
     row.setdefault("full_step_ms", None)
     full = row["full_step_ms"]
     row["speedup"] = None if full is None else full / row["step_ms"]
@@ -200,7 +200,7 @@ class ClockedRun:
         return self.run.simulator
 
     def _watch(self, part: str, owner: Any, method: str) -> None:
-        """Make a method add its time to a part, and subtract it from the calling part."""
+        """Make a method add its time to a part, and subtract it from the caller's part."""
         if owner is None:
             return
         function, seconds, inner = getattr(owner, method), self._seconds, self._inner
@@ -233,7 +233,7 @@ class ClockedRun:
 
 
 def force_seconds(simulator: SoftSkeletonSimulator, tries: int = 40) -> float:
-    """Return the seconds of the flesh's forces alone in the present state."""
+    """Return the seconds of evaluating the flesh's forces in the current state."""
     model, phi = simulator.model, simulator.phi
     size = 3 + 3 * len(model.parents)
     gradient = np.zeros(size + len(phi))

@@ -55,7 +55,7 @@ _TOUCHING = {"hand": "hand-ball", "human": "body-bench"}
 _MOVING = {"hand": "wave", "human": "walk"}
 #: A body with at most this many joints is a hand.
 _HAND_BONES = 21
-#: Depth of a pressed ball in parts of its radius, and presses per second.
+#: Depth of a pressed ball relative to its radius, and presses per second.
 DEPTH, OFTEN = 0.25, 1.0
 #: Duration in s of a run with a pressed ball.
 SECONDS = 2.0
@@ -109,7 +109,7 @@ def soft_options(name: str) -> dict[str, Any]:
 
 
 def scene_bones(shown: Scene) -> BoneMeshes | None:
-    """Return the bones of a scene as one mesh."""
+    """Return the bones of a scene as one mesh; None for a scene without bones."""
     if not shown.skeleton:
         return None
     joints = list(shown.part_names)
@@ -126,7 +126,10 @@ def scene_bones(shown: Scene) -> BoneMeshes | None:
 
 
 def touching(model: SoftSkeletonModel, name: str) -> Run:
-    """Return a run in contact: grasping a ball, lying down, or a pressed ball for a file."""
+    """Return a run with contact: a hand grasps a ball, or a body lies down.
+
+    For a model that is not in `CASES`, a ball is pressed into the body.
+    """
     if name not in CASES:
         return pressed(model)
     shown = contact_scene(_TOUCHING[CASES[name].scene])

@@ -1,4 +1,4 @@
-"""Compliance of soft skeletons under pressed spheres, beside the unreduced flesh."""
+"""Compliance of soft skeletons under pressed spheres, compared with the unreduced flesh."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Probe:
     depth: float
 
     def sphere(self, part: float = 1.0) -> Sphere:
-        """Return the sphere at a part of its depth."""
+        """Return the sphere at a fraction of its depth."""
         return Sphere(self.place + (self.radius - part * self.depth) * self.outward, self.radius)
 
 

@@ -41,7 +41,7 @@ _SEPARATION = 0.02
 _DIRECTIONS = np.array(
     [[0, 1, 0], [0, -1, 0], [0, 1, 0.5], [0, -1, 0.5], [0, 1, -0.5], [0, -1, -0.5]]
 )
-#: Displacement of the linear model in parts of the size, and number of loads.
+#: Displacement of the linear model relative to the size, and number of loads.
 _LOAD_REACH = {"spoon": 0.7, "bridge": 0.08}
 _LOAD_STEPS = {"spoon": 12, "bridge": 3}
 _MOST_ITERATIONS = 30
@@ -65,7 +65,7 @@ _sketches: dict[tuple[str, bool], Sketch] = {}
 
 
 def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
-    """Return a sketch of a body: static shapes under increasing loads at one or three points."""
+    """Return a `Sketch` of a body: static shapes under increasing loads at one or three points."""
     if (name, quick) in _sketches:
         return _sketches[name, quick]
     scene = shown_scene(name, quick)
@@ -246,7 +246,7 @@ def _swing_picture(
 #: The paper's relative decrease of frequencies.
 PAPER_DECREASE = {"basis from full motion": None, "modal derivatives": 0.046, "sketch": 0.101}
 #: Duration of the push in periods of the first mode, and amplitude of the tip of a linear body,
-#: in parts of the length.
+#: relative to the length.
 _PUSH, _REACH = 1 / 12, 0.7
 #: Damping ratio of the first mode, by mass damping: damping by a stiffness that changes within a
 #: step needs much smaller steps.

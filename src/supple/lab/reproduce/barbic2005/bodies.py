@@ -30,11 +30,11 @@ from supple.reduction.mass_pca import scaled_candidates
 from supple.reduction.modes import Modes
 from supple.scenes.bodies.elastic_scene import ElasticScene, stvk_scene
 
-#: Displacement for differences of the stiffness, in parts of the size.
+#: Displacement for differences of the stiffness, relative to the size.
 _STEP = 0.05
 #: Factor of the cubes' size in a quick run.
 _COARSE = 4
-#: Amplitude of the body's swing in parts of its size.
+#: Amplitude of the body's swing relative to its size.
 _SWING = 0.2
 #: Number of measurements, of which the shortest counts, and duration of each in s.
 _TRIES, _TRY_SECONDS = 7, 0.05
@@ -125,7 +125,7 @@ def _right_sides(body: HexBody, vectors: Floats, i: int, reach: float) -> Floats
 
 
 def _step_costs(model: StvkModel, dt: float, velocity: Floats) -> dict[str, Any]:
-    """Return times of a step and its parts while the body swings, in µs, and a shape of it."""
+    """Return times of a swinging body's step and its parts in µs, and its most deformed shape."""
     simulator = StvkSimulator(model, dt)
     simulator.reset(velocity=velocity)
     trace = simulator.run(int(1 / dt))
@@ -230,7 +230,7 @@ def draw_body(
 
 
 def pair(ours: float, paper: float | None, quick: bool) -> dict[str, float | None]:
-    """Return our figure beside the paper's, which a quick run omits."""
+    """Return a pair of our number and the paper's, which a quick run omits."""
     return {"ours": ours, "paper": None if quick else paper}
 
 
@@ -259,7 +259,7 @@ def bars(
     unit: str,
     title: str,
 ) -> None:
-    """Draw bars of our figures and the paper's, without None, on a logarithmic scale."""
+    """Draw bars of our numbers and the paper's, without None, on a logarithmic scale."""
     places = np.arange(len(names), dtype=float)
     for shift, which, colour, label in ((-0.2, 1, PRINTED, "paper"), (0.2, 0, OURS, "ours")):
         values = [(x, pair[which]) for x, pair in zip(places, pairs, strict=True)]

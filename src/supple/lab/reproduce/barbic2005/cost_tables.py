@@ -24,7 +24,7 @@ _MINUTE = 60.0
 
 
 class PaperCosts(NamedTuple):
-    """Printed figures of a body; None for missing or illegible ones."""
+    """Printed numbers of a body; None for missing or illegible ones."""
 
     coefficients_s: float
     coefficients_kb: float
@@ -157,7 +157,7 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _bar_charts(title: str, rows: list[dict[str, Any]], shown: dict[str, str], unit: str) -> Figure:
-    """Draw a chart for each column: our bars beside the paper's, for each body."""
+    """Draw a chart for each column: our bars and the paper's, for each body."""
     figure, parts = picture(title, len(shown))
     for axes, (key, caption) in zip(parts, shown.items(), strict=True):
         _draw_bars(axes, rows, key, unit, caption)

@@ -1,6 +1,6 @@
 """hahn2013 figs 2 to 5: a shaken trunk, errors, a wrestler, and energies of interiors.
 
-Also figures of Algorithm 1: number of surface vertices that an interior one follows, time, and
+Also measurements of Algorithm 1: number of surface vertices that an interior one follows, time, and
 error of the shape at rest.
 """
 

@@ -108,7 +108,7 @@ class Take:
 
     @property
     def step_ms(self) -> float:
-        """Mean milliseconds of a step, without the first, which compiles."""
+        """Mean milliseconds of a step; the first step, which compiles functions, is left out."""
         return float(self.milliseconds[1:].mean())
 
     def errors(self, truth: Take, height: float) -> Errors:
@@ -131,7 +131,7 @@ def played(
 ) -> Take:
     """Play a subject's motion with a solver, from its key pose and velocity.
 
-    `tell` is called with the part done, 0 to 1; `quick` uses a small model and few steps.
+    `tell` is called with the fraction done, 0 to 1; `quick` uses a small model and few steps.
     """
     key = subject, solver, quick, steps
     if key not in _takes:

@@ -136,7 +136,7 @@ def _frame(shown: ContactScene, simulator: SoftSkeletonSimulator) -> Frame:
 
 
 def touch_row(name: str, take: Take) -> dict[str, Any]:
-    """Return contact figures of a take."""
+    """Return contacts, forces and displacements of a take."""
     return {
         "scene": name,
         "most_contacts": int(take.contacts.max()),
@@ -247,7 +247,7 @@ def _coloured(values: Floats, largest: float, signed: bool) -> Floats:
 
 
 def key_of(figure: Figure, axes: Any, largest: float, text: str, *, signed: bool = False) -> None:
-    """Add a colour bar beside axes."""
+    """Add a colour bar next to axes."""
     scale = Normalize(-largest if signed else 0.0, largest)
     bar = figure.colorbar(
         ScalarMappable(scale, SIGNED if signed else LENGTHS), ax=axes, shrink=0.6, pad=0.01

@@ -18,7 +18,7 @@ from supple.scenes.characters.character_scene import scene
 
 
 class _Printed(NamedTuple):
-    """Milliseconds, as printed."""
+    """Milliseconds of one row of the paper's Table 1."""
 
     force: float
     hessian: float
@@ -70,7 +70,7 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     results["note"] = (
         "Processor milliseconds of one core; a step of 1/90 s with skin and a pressed ball. "
         f"A 256³ product of float64 took {few['dgemm256_ms']:.3g} ms. Force: that of the "
-        "flesh; Hessian: the rest of the system. All tets: backward Euler, one Newton iteration, "
+        "flesh; Hessian: the other terms. All tets: backward Euler, one Newton iteration, "
         "fixed bones, without skin and contact; with our number of tets and with the paper's. The "
         "paper's laptop: 2.6 GHz."
     )
@@ -115,7 +115,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _growth(name: str, few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
-    """Return the exponents of force and Hessian over the number of points."""
+    """Return exponents of the times of force, Hessian and step over the number of points."""
     more = np.log(many["tets"] / max(few["tets"], 1)) or 1.0
     counts = [count for count in PAPER[name] if count is not None]
     theirs = np.log(counts[1] / counts[0])

@@ -346,7 +346,7 @@ def _loaded(case: _Case, load: str) -> dict[str, Floats]:
     forces, body = case.forces(load), case.beam.body
     exact = static_equilibrium(body, fixed=case.beam.fixed, forces=forces, rest=case.rest)
     if not exact.converged:
-        raise SolverError(f'no equilibrium of the full body under the load "{load}"')
+        raise SolverError(f'no equilibrium of the full body under "{load}"; use a smaller load')
     shapes = {"full": exact.positions}
     for method, basis in case.bases.items():
         shapes[method] = reduced_equilibrium(

@@ -96,11 +96,11 @@ class PosesBetween:
         )
 
     def pose(self, part: float) -> Floats:
-        """Return the pose at a part of the path from the first to the second."""
+        """Return the pose at a fraction of the path from the first pose to the second."""
         return (1 - part) * self.poses[0] + part * self.poses[1]
 
     def recomputed(self, part: float) -> PoseModel:
-        """Return the basis computed at a pose between."""
+        """Return the basis computed at a pose between the two."""
         return reduce_pose(self.body.task("between", self.pose(part), self.material))
 
     def spread(self, model: PoseModel) -> Floats:
@@ -120,7 +120,7 @@ class PosesBetween:
 
 #: Names, colours and markers of curves.
 _STYLES = {"ours": ("ours", "#2f6f8f", "o"), "paper_variant": ("paper's variant", "#b5483a", "s")}
-#: Largest displacement of a column in pictures, in parts of the body's size.
+#: Largest displacement of a column in pictures, relative to the body's size.
 _SHOWN = 0.12
 
 

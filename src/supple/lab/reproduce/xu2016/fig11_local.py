@@ -40,7 +40,7 @@ _GLOBAL = (100, 180)
 _ETA, _KAPPA = 0.1, 0.5
 #: Smallest x of the left hand, in m.
 _HAND = 0.5
-#: An arm at rest moves less than this part of its motion with global modes.
+#: An arm at rest moves less than this fraction of its motion with global modes.
 _STILL = 0.01
 _QUICK: dict[str, Any] = {
     "tets": 800,

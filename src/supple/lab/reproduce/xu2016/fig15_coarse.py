@@ -1,4 +1,4 @@
-"""xu2016 fig. 15: our step beside a fine full simulation and coarse ones of similar cost."""
+"""xu2016 fig. 15: our step compared with a fine full simulation and coarse ones of similar cost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def coarse_picture(
     """Draw bears coloured by distance from the fine simulation, and below curves and bars."""
     figure = new_figure(
         (14.0, 8.2),
-        "The bear's motion, reduced and in full simulations of fewer tets, beside the fine one",
+        "The bear's motion, reduced and in full simulations of fewer tets, and in the fine one",
         13,
     )
     halves: Any = figure.subfigures(2, 1, height_ratios=(1.05, 1))
@@ -218,7 +218,7 @@ def _small(bear: Scene) -> PoseSpaceModel:
 def _coarse(bear: Scene, tets: int, quick: bool) -> PoseSpaceModel:
     """Return a model with few tets, for the full simulation only.
 
-    Skin and tets follow the poses as those of the fine body.
+    Skin and tets follow the poses as in the fine body.
     """
     recipe = bear.recipe()
     if quick:
@@ -305,7 +305,7 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _alike(row: dict[str, Any]) -> bool:
-    """Return whether a simulation takes about our time."""
+    """Return whether a simulation takes about the time of ours."""
     return 1 / _SAME_TIME < row["time_to_ours"] < _SAME_TIME
 
 

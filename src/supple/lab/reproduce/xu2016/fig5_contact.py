@@ -34,9 +34,9 @@ from supple.scenes.characters.character_scene import Scene, scene
 
 #: Minimum distance of touching parts at the neutral pose, in mean edge lengths.
 FAR = 2.0
-#: Largest depth of the search in parts of the size.
+#: Largest depth of the search relative to the size.
 DEEPEST = 0.05
-#: Offset from the skin at which winding numbers are computed, in parts of twice the size.
+#: Offset from the skin at which winding numbers are computed, relative to twice the size.
 _OUT = 1e-5
 
 
@@ -95,7 +95,7 @@ def _scaled(surface: SurfaceMesh, posed: ArrayLike) -> tuple[float, PosedBoundar
 
 
 def _far(surface: SurfaceMesh) -> float:
-    """Return the minimum distance of touching parts at the neutral pose, in that unit."""
+    """Return the minimum distance of touching parts at the neutral pose, in units of `_scaled`."""
     corners = surface.vertices[surface.triangles]
     edge = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).mean())
     return FAR * edge / (2.0 * surface.size)
@@ -122,7 +122,7 @@ def outline(points: ArrayLike, triangles: Ints, origin: Floats, normal: Floats) 
 
 _FREE, _BOUND, _GREY = "#b5483a", "#2f6f8f", "#a9a9ac"
 _SKIN, _TOUCHED = np.array([0.86, 0.80, 0.76]), np.array([0.80, 0.30, 0.26])
-_HALF = 0.075  # half width of a cut's picture in parts of the size
+_HALF = 0.075  # half width of a cut's picture relative to the size
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,7 @@ def _draw_chart(axes: Axes, rows: list[dict[str, Any]]) -> None:
 
 #: Pressures on all touching skin in Pa.
 _PRESSURES = (300.0, 1000.0, 2000.0, 3000.0, 4000.0)
-#: Allowed penetration in parts of the size, and factor by which the other basis exceeds it.
+#: Allowed penetration relative to the size, and factor by which the other basis exceeds it.
 _ALLOWED, _DEEPER = 0.002, 5.0
 _STEPS = 90
 #: Time span of the arm's motion in which it flexes twice, and frames between measurements.
@@ -243,7 +243,7 @@ class _Case:
         return {"with": self.bound, "without": self.free}
 
     def deepest(self, posed: NDArray, before: Floats | None = None) -> float:
-        """Return the deepest penetration beyond that of the rest shape, in parts of the size."""
+        """Return the deepest penetration beyond that of the rest shape, relative to the size."""
         surface = self.bound.surface
         deeper = penetration(surface, posed) - (self.depths if before is None else before)
         return max(float(deeper.max()), 0.0) / surface.size

@@ -1,4 +1,4 @@
-"""xu2016 Tables 1, 2 and 3 and costs of §9, our numbers beside the paper's."""
+"""xu2016 Tables 1, 2 and 3 and costs of §9, our numbers and the paper's."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
 
 
 def part_megabytes(model: Any) -> dict[str, float]:
-    """Return megabytes of the parts, from the model file and the arrays of cubature."""
+    """Return the size of each part of a model in MB, from the model file and cubature arrays."""
     sizes = model.sizes()
     elastic = (model.elastic_tets, model.elastic_weights, model.stiffness_corrections)
     inertial = (model.inertial_vertices, model.inertial_weights, model.inertial_corrections)
@@ -253,7 +253,7 @@ def part_megabytes(model: Any) -> dict[str, float]:
     return {part: count / 1e6 for part, count in sizes_of_parts.items()}
 
 
-# Assembly of a reduced system on the full mesh (xu2016 §9, beside Hahn et al. 2014)
+# Assembly of a reduced system on the full mesh (xu2016 §9, compared with Hahn et al. 2014)
 
 
 #: Milliseconds to assemble the reduced system in the paper, by cubature and in full.
@@ -270,7 +270,7 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
     numbers replace them, which does not change the time.
     """
     if steps < 1:
-        raise SuppleError(f"{steps} steps to measure; give at least one")
+        raise SuppleError(f"steps is {steps}; use at least 1")
     motion = next(iter(model.motions.values())).resample(RATE)
     poses, roots = motion.poses, motion.roots
     basis = stand_in_basis(model)
@@ -303,7 +303,7 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
 
 
 def projection(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Return rows of the arm, the bear and the gorilla, beside the paper's."""
+    """Return times of the arm, the bear and the gorilla, and the paper's."""
     rows, names = [], ["arm"] if quick else list(PAPER_ASSEMBLY)
     for at, name in enumerate(names):
         tell(at / len(names), name)
