@@ -225,7 +225,7 @@ def test_every_row_of_the_table_can_be_registered(registered):
     [
         (lambda h, r: StageCoefficients(1.0, 0.0, 1.0, 0.0, nan), "tau is nan; return finite"),
         (lambda h, r: StageCoefficients(inf, 0.0, 1.0, 0.0, h), "now is inf; return finite"),
-        (lambda h, r: StageCoefficients("1", 0.0, 1.0, 0.0, h), "now is '1'; return finite"),
+        (lambda h, r: StageCoefficients("1", 0.0, 1.0, 0.0, h), "now is '1'; return finite"),  # type: ignore[arg-type]
         (lambda h, r: StageCoefficients(1.0, 0.0, 1.0, h, 0.0), "tau is 0 s; the implicit stage"),
         (lambda h, r: StageCoefficients(4.0, 1.0, 2.0, 0.0, h), "now − before is 3 and divisor 2"),
         (lambda h, r: StageCoefficients(0.0, 0.0, 0.0, 0.0, h), "divisor 0; make them equal"),

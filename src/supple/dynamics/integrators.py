@@ -289,7 +289,7 @@ def register_integrator(row: Integrator) -> None:
         _check_coefficients(row, h, ratio, where)
         if row.error_constant is not None:
             constant = _returned(where, row.error_constant, ratio)
-            if not isinstance(constant, Real) or not 0 < constant < math.inf:
+            if not isinstance(constant, Real) or not 0 < float(constant) < math.inf:
                 what = f"{where}: error_constant returns {shown(constant, 40)}"
                 raise SuppleError(f"{what}; it must be a positive number")
     INTEGRATORS[row.name] = row
