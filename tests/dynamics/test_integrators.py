@@ -169,7 +169,7 @@ def test_a_lead_of_rounding_is_none(monkeypatch):
     assert not row.uses_acceleration
     monkeypatch.setitem(INTEGRATORS, row.name, row)
     ours, known = (
-        StepSettings.of(StepOptions(integrator=name), 1.0) for name in (row.name, "bdf2")
+        StepSettings.of(StepOptions(dt=1.0, integrator=name), 1.0) for name in (row.name, "bdf2")
     )
     assert ours.solve.stage.lead == ours.solve.contact_stage.lead == 0
     np.testing.assert_allclose(ours.motion.stage, known.motion.stage, rtol=1e-12)
