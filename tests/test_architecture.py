@@ -199,7 +199,7 @@ def test_pages_name_files_that_are_there(page: str):
     known |= {"tests/test_architecture.py", "tests/compiled/record_kernels.py"}
     known |= {f"tools/{file.name}" for file in (SOURCE.parent / "tools").glob("*.py")}
     named = set(re.findall(r"\b[a-z0-9_]+(?:/[a-z0-9_]+)*\.py\b", plain))
-    own = {"log_neo_hookean.py", "theta_method.py", "squash.py", "table_motion.py", "lagging.py"}
+    own = {"log_neo_hookean.py", "blended.py", "squash.py", "table_motion.py", "lagging.py"}
     lost = [file for file in named - own if not any(f"/{k}".endswith(f"/{file}") for k in known)]
     assert not lost
 

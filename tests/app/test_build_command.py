@@ -208,7 +208,10 @@ def test_a_floor_at_a_height_is_touched(capsys):
         (["x", "--young", "-1"], "Young's modulus must be positive"),
         (["x", "--poisson", "0.5"], "use 0.49"),
         (["x", "--fit", "0", "--tets", "1500"], "gamma is 0"),
-        (["x", "--elastic", "0", "--tets", "1500"], "elastic.* is 0; give a positive"),
+        (
+            ["x", "--elastic", "0", "--tets", "1500"],
+            "elastic.* must be a positive whole number, not 0",
+        ),
         (["x", "--seed", "-1", "--tets", "1500"], "seed must be"),
         (["x", "--ground", "nan"], "not finite"),
     ],
@@ -238,7 +241,7 @@ def test_a_file_that_is_no_character_is_named(capsys):
     Path("broken.glb").write_bytes(b"not a character")
     assert "broken.glb" in refused(capsys, "broken.glb")
     Path("notes.txt").write_text("hello")
-    assert "use .glb" in refused(capsys, "notes.txt")
+    assert "use one of .glb" in refused(capsys, "notes.txt")
 
 
 def test_a_folder_where_the_model_should_go_is_refused_before_anything_is_built(

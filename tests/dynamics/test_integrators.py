@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from math import sqrt
+from math import inf, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from supple.dynamics.integrators import (
     StageCoefficients,
     StepStart,
     integrator_named,
+    register_integrator,
 )
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
+from supple.engines.pose_space.step import StepSettings
+from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.scenes.bodies.beam import beam
 
@@ -137,3 +141,133 @@ def test_engines_take_the_rows_that_suit_them():
         with pytest.raises(SuppleError, match="no integrator") as refused:
             integrator_named(name)
         assert "\n" not in str(refused.value)
+
+
+def _blend(part: float) -> Integrator:
+    """Between the trapezoidal rule (0) and BDF2 (1), with weights for divisor 1."""
+
+    def coefficients(h: float, ratio: float) -> StageCoefficients:
+        last, before = h / ratio, part * ratio**2 / (1 + 2 * ratio)
+        tau = (h * h + before * last * last) / (2 * h)
+        return StageCoefficients(1 + before, before, 1.0, lead=h - before * last - tau, tau=tau)
+
+    return Integrator(f"blend-{part:g}", "", coefficients, order=2)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Register rows for one test."""
+    monkeypatch.setattr("supple.dynamics.integrators.INTEGRATORS", INTEGRATORS.copy())
+    return register_integrator
+
+
+def test_a_lead_of_rounding_is_none(monkeypatch):
+    """BDF2 with divisor 1 has a lead of 1e-16 and takes the path of "bdf2" in pose-space."""
+    row = _blend(1.0)
+    assert 0 < abs(row.coefficients(1.0, 1.0).lead) < 1e-15
+    assert row.looks_back
+    assert not row.uses_acceleration
+    monkeypatch.setitem(INTEGRATORS, row.name, row)
+    ours, known = (
+        StepSettings.of(StepOptions(dt=1.0, integrator=name), 1.0) for name in (row.name, "bdf2")
+    )
+    assert ours.solve.stage.lead == ours.solve.contact_stage.lead == 0
+    np.testing.assert_allclose(ours.motion.stage, known.motion.stage, rtol=1e-12)
+    assert ours.motion.transport == known.motion.transport
+    almost = Integrator("", "", lambda h, ratio: StageCoefficients(1, 1e-16, 1, 0, h), order=1)
+    assert not almost.looks_back
+    assert almost.trapezoidal
+
+
+def test_pose_space_looks_ahead_where_the_rest_shape_is_differenced_over_one_step(monkeypatch):
+    monkeypatch.setitem(INTEGRATORS, "blend-0.5", _blend(0.5))
+    ahead = {
+        name: StepOptions(integrator=name).steps_ahead
+        for name in (*INTEGRATORS,)
+        if name != "midpoint"
+    }
+    assert ahead == {"backward-euler": 1.0, "newmark": 1.0, "bdf2": 0.0, "blend-0.5": 1.0}
+    assert StepOptions(integrator="bdf2", substeps=2).steps_ahead == 1.0
+
+
+@pytest.mark.parametrize(("lead", "tau"), [(0.5, 0.5), (0.4, 0.6), (0.0, 1.0)])
+def test_a_step_multiplies_what_it_cannot_resolve_by_lead_over_tau(lead, tau):
+    row = Integrator("", "", part_of_a_step(tau), order=1)
+    ends = [1.0]
+
+    def stage(u: Any, v: Any, tau: float) -> tuple[Any, Any]:
+        w = (v - tau * 1e12 * u) / (1 + tau**2 * 1e12)
+        return u + tau * w, w
+
+    u, v, a = np.zeros(1), np.ones(1), np.zeros(1)
+    for _ in range(3):
+        u, v, a = row.step(stage, StepStart(u, v, a), 1.0)
+        ends.append(float(v[0]))
+    assert ends[3] == pytest.approx(-lead / tau * ends[2], abs=1e-9)
+    assert row.uses_acceleration == (lead > 0)
+
+
+def test_a_registered_integrator_is_stepped(registered):
+    for row in (_blend(0.5), TR_BDF2):
+        registered(row)
+        assert order_of(row.name) == pytest.approx(2, abs=0.15)
+    with pytest.raises(SuppleError, match=r"integrator 'blend-0.5' exists already; choose another"):
+        registered(_blend(0.5))
+
+
+def test_every_row_of_the_table_can_be_registered(registered):
+    for row in [*INTEGRATORS.values()]:
+        registered(dataclasses.replace(row, name=f"my {row.name}"))
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "message"),
+    [
+        (lambda h, r: StageCoefficients(1.0, 0.0, 1.0, 0.0, nan), "tau is nan; return finite"),
+        (lambda h, r: StageCoefficients(inf, 0.0, 1.0, 0.0, h), "now is inf; return finite"),
+        (lambda h, r: StageCoefficients("1", 0.0, 1.0, 0.0, h), "now is '1'; return finite"),  # type: ignore[arg-type]
+        (lambda h, r: StageCoefficients(1.0, 0.0, 1.0, h, 0.0), "tau is 0 s; the implicit stage"),
+        (lambda h, r: StageCoefficients(4.0, 1.0, 2.0, 0.0, h), "now − before is 3 and divisor 2"),
+        (lambda h, r: StageCoefficients(0.0, 0.0, 0.0, 0.0, h), "divisor 0; make them equal"),
+        (lambda h, r: StageCoefficients(1.0, 0.0, 1.0, h, h), r"ratio\) is 2 s; make it h"),
+        (lambda h, r: StageCoefficients(1.0, 0.0, 1.0, 0.4 * h, 0.6), "at h = 0.5, ratio = 1"),
+        (lambda h, r: StageCoefficients(4.0, 1.0, 3.0, 0.0, 2 * h / 3), "at h = 1, ratio = 2"),
+        (lambda h, r: (1.0, 0.0, 1.0, 0.0, h), "must return StageCoefficients"),
+        (lambda h: None, r"coefficients\(h, ratio\) failed: TypeError"),
+    ],
+)
+def test_inconsistent_integrators_are_refused(registered, coefficients, message):
+    with pytest.raises(SuppleError, match=f"integrator 'mine' .*{message}"):
+        registered(Integrator("mine", "", coefficients, order=1))
+    with pytest.raises(SuppleError, match="no integrator 'mine'"):
+        integrator_named("mine")
+
+
+def test_other_mistakes_of_a_row_are_refused(registered):
+    unit = part_of_a_step(1.0)
+    wrong: list[tuple[Any, str]] = [
+        (unit, "is not an integrator; pass a supple.dynamics.Integrator"),
+        (Integrator("", "", unit, order=1), "name is a text"),
+        (Integrator("mine", "", unit, order=0), "order 0; use 1, 2"),
+        (Integrator("mine", "", unit, order=1, error_constant=lambda r: -1.0), "returns -1.0; it"),
+        (Integrator("mine", "", unit, order=1, error_constant=lambda: 1.0), "error_constant.*fail"),  # type: ignore[arg-type,misc]
+        (Integrator("mine", "", unit, order=1, extrapolation=2.0), "extrapolation · .* is 2 s"),
+    ]
+    for row, message in wrong:
+        with pytest.raises(SuppleError, match=message):
+            registered(row)
+
+
+def test_an_engine_says_why_it_does_not_step_a_row(registered):
+    registered(TR_BDF2)
+    for engine in (StepOptions, lambda **o: supple.StvkSimulator(_stvk(), **o)):
+        with pytest.raises(SuppleError, match="'tr-bdf2' has several stages; this engine steps b"):
+            engine(integrator="tr-bdf2")
+        with pytest.raises(SuppleError, match="'midpoint' takes forces within the step; this"):
+            engine(integrator="midpoint")
+    with pytest.raises(SuppleError, match="'bdf2' uses the step before; this engine steps b"):
+        supple.StvkSimulator(_stvk(), integrator="bdf2")
+
+
+def _stvk() -> supple.StvkModel:
+    return supple.StvkModel.build(PENDULUM.mesh, PENDULUM.material, modes=2, fixed=HELD)

@@ -8,7 +8,7 @@ import pytest
 
 import supple
 from supple.errors import SuppleError, SuppleWarning
-from supple.formats.save import check_target
+from supple.formats.save import check_target, save
 from supple.formats.usd.write.usd_motion import write_usd
 from supple.mesh.surface import SurfaceMesh
 from supple.rig.baked_motion import BakedMotion
@@ -275,7 +275,9 @@ def test_failed_writes_are_one_line_errors_and_leave_nothing(two_clips, tmp_path
     frames = baked.frames.copy()
     frames[3, 2] = np.nan
     wrong = BakedMotion(two_clips, baked.motion, frames, 30.0)
-    refused(target, wrong, "baked frame 3 is not finite")
+    with pytest.raises(SuppleError, match="baked frame 3 is not finite"):
+        save(target, wrong)
+    assert not target.exists()
     original = tmp_path / "two.usda"
     original.write_text(TWO_CLIPS.replace('def Mesh "Post"', 'def Mesh "Pillar"'))
     refused(target, baked, "changed; load it again")

@@ -129,7 +129,7 @@ def test_misspelt_cases_are_errors(capsys: pytest.CaptureFixture[str], path: Pat
         ["bench", "soft-skeleton", "hand", "--model", str(path)], capsys
     )
     assert "no such file" in told(["bench", "soft-skeleton", "--model", "none.supple"], capsys)
-    assert "leave others out" in told(
+    assert "leave out cases and --model" in told(
         ["bench", "soft-skeleton", "hand", "--growth", "g.png"], capsys
     )
     assert "choose between 10" in told(["bench", "soft-skeleton", "hand", "--steps", "3"], capsys)

@@ -256,7 +256,8 @@ def test_the_parts_of_a_step_make_up_the_whole_of_it(bar_file: Path) -> None:
     times = with_cores(1, part_times, bar_file, 100)
     whole = times.pop("whole step")
     assert sum(times.values()) == pytest.approx(whole, rel=0.3)
-    assert min(times[part] for part in times if part != "integration") > 0
+    # These two are differences of measurements.
+    assert min(times[part] for part in times if part not in ("integration", "checks and calls")) > 0
     kept = part_megabytes(PoseSpaceModel.load(bar_file))
     assert set(kept) == set(times) - {"checks and calls"}
     assert 0 < sum(kept.values()) < bar_file.stat().st_size / 1e6
@@ -310,8 +311,8 @@ def test_steps_keep_no_memory_and_leave_no_garbage(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--parts", "--steady", "500"], "--parts and --steady; give one"),
-        (["--parts", "--fidelity"], "--parts and --fidelity; give one"),
+        (["--parts", "--steady", "500"], "--parts and --steady exclude each other; give one"),
+        (["--parts", "--fidelity"], "--parts and --fidelity exclude each other; give one"),
         (["--steady", "3"], "3 steps; choose between 100"),
         (["--parts", "--engine", "full"], "--parts is for pose-space, not full"),
     ],

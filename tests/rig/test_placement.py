@@ -12,13 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.own_deformer import Shear
 from helpers.restored_rig import restored_rig
 from supple.errors import SuppleError
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.deformers.blend_shapes import BlendShapeRig
+from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
+from supple.rig.deformers.twist import Twist
 from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, Placement, placement
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig, Parameter, Rig, checked_pose
@@ -458,3 +461,31 @@ def test_vertices_that_are_not_there_are_errors(vertices, words):
 def test_invalid_rigs_are_errors():
     with pytest.raises(SuppleError, match="int is not a rig"):
         placement(3)  # type: ignore[arg-type]
+
+
+def test_a_deformer_without_a_placement_also_moves_given_points():
+    points = np.random.default_rng(5).standard_normal((6, 3))
+    rig, listed = Shear(points), [4, 1, 4]
+    made = assert_same(rig, np.array([0.3]), listed)
+    assert isinstance(made, DeformingPlacement)
+    moved, pose = points[listed] + 1, np.array([0.2])
+    wanted = rig.deform(moved, pose, listed)
+    made.deform(moved, pose, moved)
+    assert np.array_equal(moved, wanted)
+    assert isinstance(made.fork(), DeformingPlacement)
+    chain = RigChain(Twist(points), rig)
+    made = assert_same(chain, np.array([0.3, 0.1, 0.5]), listed)
+    assert not isinstance(made, CalledPlacement)
+
+
+def test_an_error_in_a_link_names_its_class(monkeypatch):
+    points = np.random.default_rng(5).standard_normal((6, 3))
+    chain, pose = RigChain(Twist(points), Shear(points)), np.zeros(3)
+    made = placement(chain)
+    monkeypatch.setattr(Shear, "_move", lambda *arguments: 1 / 0)
+    for call in (lambda: chain(pose), lambda: made.place(pose, np.empty((6, 3)))):
+        with pytest.raises(SuppleError, match="the rig, a Shear, failed: ZeroDivisionError"):
+            call()
+    monkeypatch.setattr(Shear, "_move", lambda *arguments: np.zeros((5, 3)))
+    with pytest.raises(SuppleError, match=r"positions of the rig, a Shear: shape \(5, 3\)"):
+        made.place(pose, np.empty((6, 3)))

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from helpers.build_samples import bar_mesh, two_joints
+from helpers.own_deformer import Shear, ShearJacobian
+from supple.errors import SuppleError
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.deformers.chain import RigChain
+from supple.rig.deformers.chain import ChainJacobian, RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.wire import Wire
 from supple.rig.jacobian import DifferencedJacobian, rig_jacobian
@@ -127,3 +129,54 @@ def test_shapes_in_a_chain_are_affine_unless_something_behind_bends_points(first
     found.evaluate(pose, columns)
     found.write_frames(pose, frames)
     np.testing.assert_allclose(frames @ found.deltas, columns, atol=1e-12)
+
+
+def own_chain() -> RigChain:
+    return RigChain(chain(), Shear(SURFACE.vertices), wire(0.6))
+
+
+@pytest.mark.parametrize("vertices", [None, np.array([5, 2, 9])])
+def test_a_deformer_without_a_placement_has_its_own_jacobian_in_a_chain(vertices):
+    rig = own_chain()
+    entries = np.arange(len(rig.parameters))
+    pose = rig.rest_pose + 0.1 * RNG.standard_normal(len(entries))
+    own = rig_jacobian(rig, entries, vertices)
+    assert isinstance(own, ChainJacobian)
+    count = rig.n_vertices if vertices is None else len(vertices)
+    out, differenced = np.empty((2, count, 3, len(entries)))
+    own.evaluate(pose, out)
+    rig_jacobian(rig, entries, vertices, differences=True).evaluate(pose, differenced)
+    np.testing.assert_allclose(out, differenced, atol=1e-7)
+
+
+@pytest.mark.parametrize("member", ["evaluate_points", "write_slopes"])
+def test_a_wrong_jacobian_of_a_link_reaches_the_chain(member, monkeypatch):
+    """Otherwise comparisons with differences compare differences with differences."""
+
+    def wrong(self, points, pose, out):
+        out[...] = 1e9
+
+    monkeypatch.setattr(ShearJacobian, member, wrong)
+    rig = own_chain()
+    out = np.empty((rig.n_vertices, 3, len(rig.parameters)))
+    rig_jacobian(rig, np.arange(len(rig.parameters))).evaluate(rig.rest_pose + 0.1, out)
+    assert np.abs(out).max() > 1e8
+
+
+@pytest.mark.parametrize("member", ["affine", "straight", "evaluate_points", "write_slopes"])
+def test_a_jacobian_of_a_link_without_a_member_is_refused(member, monkeypatch):
+    monkeypatch.delattr(ShearJacobian, member)
+    message = f"the Jacobian of a Shear, a ShearJacobian, has no `{member}`"
+    with pytest.raises(SuppleError, match=message):
+        rig_jacobian(own_chain(), np.arange(3))
+
+
+def test_a_jacobian_of_a_rig_alone_needs_only_two_members(monkeypatch):
+    for name in ("straight", "evaluate_points", "write_slopes"):
+        monkeypatch.delattr(ShearJacobian, name)
+    alone = Shear(SURFACE.vertices)
+    assert isinstance(rig_jacobian(alone, np.array([0])), ShearJacobian)
+    assert isinstance(rig_jacobian(own_chain(), np.array([0])), ChainJacobian)
+    monkeypatch.delattr(ShearJacobian, "evaluate")
+    with pytest.raises(SuppleError, match="a ShearJacobian, has no `evaluate`"):
+        rig_jacobian(alone, np.array([0]))

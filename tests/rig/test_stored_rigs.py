@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import supple
+from helpers.own_deformer import Shear
 from helpers.restored_rig import restored_rig
 from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.tets import TetMesh
@@ -31,7 +32,14 @@ from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
 from supple.rig.stored.packed_arrays import UnpackingBudget, packed_weights, unpacked_weights
-from supple.rig.stored_rigs import restored_rigs, stored_rig, stored_rigs
+from supple.rig.stored.schema import Value
+from supple.rig.stored_rigs import (
+    KINDS,
+    register_deformer,
+    restored_rigs,
+    stored_rig,
+    stored_rigs,
+)
 from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
 from supple.scenes.bodies.beam import beam
 
@@ -159,8 +167,6 @@ def test_storing_what_was_restored_gives_the_same_bytes(name):
 
 
 def test_all_kinds_of_parts_have_been_tried():
-    from supple.rig.stored_rigs import KINDS
-
     tried = {part["kind"] for make in RIGS.values() for part in stored_rig(make())[0]["parts"]}
     assert tried == set(KINDS)
 
@@ -390,3 +396,52 @@ def test_rigs_of_real_files_are_kept_to_float32(assets, name):
     assert same_bytes(stored_rig(again)[1], arrays)
     for pose in character.sampled_poses(1)[:6]:
         assert np.abs(again(pose) - character.rig(pose)).max() < 1e-6 * character.surface.size
+
+
+def test_a_registered_class_is_stored_and_needs_its_row_again(monkeypatch):
+    kinds = KINDS.copy()
+    monkeypatch.setattr("supple.rig.stored_rigs.KINDS", kinds)
+    rig = RigChain(skinned(), Shear(POINTS, name="lean"))
+    with pytest.raises(SuppleError, match=r"rigs of class Shear cannot be stored; register it by"):
+        stored_rigs({"rig": rig, "tet_rig": RigChain(skinned(), Shear(POINTS))})
+    register_deformer("shear", Shear)
+    header, arrays = stored_rig(rig)
+    again = restored_rig(header, arrays)
+    assert isinstance(again, RigChain)
+    assert isinstance(again.rigs[1], Shear)
+    assert again.parameters == rig.parameters
+    del kinds["shear"]
+    with pytest.raises(
+        SuppleError, match=r"kind is unknown; .*, or a program that registers it, m"
+    ):
+        restored_rig(header, arrays)
+
+
+def test_classes_that_cannot_be_registered_are_refused(monkeypatch):
+    monkeypatch.setattr("supple.rig.stored_rigs.KINDS", KINDS.copy())
+    wrong: list[tuple[Any, Any, str]] = [
+        ("twist", Shear, "a deformer 'twist' exists already; choose another name"),
+        ("given", Shear, "a deformer 'given' exists already"),
+        (3, Shear, "name of a deformer is a text"),
+        ("x" * 41, Shear, "1 to 40 characters"),
+        ("mine", Twist, "the class Twist is registered already, as 'twist'"),
+        ("mine", FunctionRig, "the class FunctionRig has no stored_fields; add"),
+        ("mine", Shear(POINTS), "is not a class"),
+    ]
+    for name, type_, message in wrong:
+        with pytest.raises(SuppleError, match=message):
+            register_deformer(name, type_)
+
+
+def test_fields_that_do_not_fit_a_class_are_named(monkeypatch):
+    monkeypatch.setattr("supple.rig.stored_rigs.KINDS", KINDS.copy())
+    fields = (*Shear.stored_fields, Value("low", "number"))
+    monkeypatch.setattr(Shear, "stored_fields", fields)
+    register_deformer("shear", Shear)
+    rig: Any = Shear(POINTS)
+    with pytest.raises(SuppleError, match='a Shear cannot be stored: its field "low" needs an att'):
+        stored_rig(rig)
+    rig.low = 1.0
+    header, arrays = stored_rig(rig)
+    with pytest.raises(SuppleError, match=r"Shear cannot be made of its fields .*argument 'low'"):
+        restored_rig(header, arrays)

@@ -305,6 +305,9 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
 def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
     """Return values with a row for each pose, and whether there was one row for all."""
     array = numbers(f"painted {quantity}", values)
+    if array.ndim == 0:
+        whole = f"material=Material(…, {quantity}={array:g})"
+        raise SuppleError(f"painted {quantity} is one number; for the whole body use {whole}")
     if array.ndim not in (1, 2) or array.size == 0:
         raise SuppleError(
             f"painted {quantity} has shape {array.shape}; give a value for each vertex of the "

@@ -17,20 +17,31 @@ exactly. BDF2, the second backward differentiation formula, damps motion that th
 resolve, as backward Euler does (both are L-stable), but damps resolved motion far less: with θ =
 ωh, a mode loses θ⁴/4 of its amplitude a step, not θ²/2.
 
-A new integrator is a function that returns `StageCoefficients`, and a row of `INTEGRATORS`. The
-engines full, pose-space, rig-space and soft-skeleton all read the coefficients. Saint
-Venant–Kirchhoff bodies use the rows that are `trapezoidal`.
+Here u⁻ and v⁻ are one step earlier, and a = (v − v*)/τ is of the last stage. A step of h after one
+of h/ratio is consistent if c − c⁻ = d and λ + τ + (c⁻/d) h/ratio = h, and of second order if also
+2τh = h² + (c⁻/d)(h/ratio)². A step multiplies motion that it cannot resolve by −λ/τ.
+
+A new integrator is a function that returns `StageCoefficients`, and a row of `INTEGRATORS`, which
+`register_integrator` adds. The engines full, pose-space, rig-space and soft-skeleton all read the
+coefficients. Saint Venant–Kirchhoff bodies step the rows that are `trapezoidal`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 from supple.arrays import Floats
 from supple.checks import shown
 from supple.errors import SuppleError
+
+#: Weights of the earlier step and seconds of the lead below this are rounding, for a step of 1 s.
+_ROUNDING = 1e-12
+#: Error of the consistency conditions that `register_integrator` accepts, for a step of 1 s.
+_CONSISTENT = 1e-9
 
 #: stage(u*, v*, τ) solves M (v⁺ − v*)/τ = F(u⁺, v⁺), u⁺ = u* + τ v⁺, and returns u⁺ and v⁺.
 SolveStage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
@@ -84,8 +95,8 @@ class Integrator:
     order
         Order of its error in h, where the rest shape does not accelerate.
     error_constant
-        Function of the ratio of h to the step before; returns C of the error C hᵖ⁺¹ x⁽ᵖ⁺¹⁾ of a
-        step, for adaptive steps. None for an integrator without such an estimate.
+        Function of the ratio of h to the step before; returns C > 0 of the error C hᵖ⁺¹ |x⁽ᵖ⁺¹⁾|
+        of a step, for adaptive steps. None for an integrator without such an estimate.
     forces_at
         Time at which its stage evaluates the rest shape and external forces, as a fraction of the
         step.
@@ -138,15 +149,17 @@ class Integrator:
     @property
     def looks_back(self) -> bool:
         """Whether it uses displacement and velocity one step earlier."""
-        return self.coefficients(1.0, 1.0).before != 0
+        unit = self.coefficients(1.0, 1.0)
+        return abs(unit.before) > _ROUNDING * abs(unit.divisor)
 
     @property
     def uses_acceleration(self) -> bool:
         """Whether it uses the acceleration at the start of the step.
 
-        Such methods do not damp motion that a step cannot resolve.
+        A step multiplies motion that it cannot resolve by −lead/τ: −1 for Newmark, −⅔ for the θ-method
+        with θ = 0.6, and 0 for methods without a lead.
         """
-        return self.coefficients(1.0, 1.0).lead != 0
+        return abs(self.coefficients(1.0, 1.0).lead) > _ROUNDING
 
     @property
     def compiled(self) -> bool:
@@ -157,7 +170,8 @@ class Integrator:
     def trapezoidal(self) -> bool:
         """Whether a step is an explicit step of h − τ followed by one implicit stage of τ."""
         unit = self.coefficients(1.0, 1.0)
-        return self.compiled and unit.before == 0 and abs(unit.lead + unit.tau - 1) < 1e-12
+        whole = abs(unit.lead + unit.tau - 1) < _ROUNDING
+        return self.compiled and not self.looks_back and whole
 
 
 def _backward_euler(h: float, ratio: float) -> StageCoefficients:
@@ -225,12 +239,94 @@ def integrator_named(
     >>> integrator_named("newmark").order
     2
     """
-    names = [each for each, row in INTEGRATORS.items() if fits(row)]
-    if not isinstance(name, str) or name not in names:
-        raise SuppleError(f"no integrator {shown(name, 40)}; there are {', '.join(names)}")
-    return INTEGRATORS[name]
+    names = ", ".join(each for each, row in INTEGRATORS.items() if fits(row))
+    row = INTEGRATORS.get(name) if isinstance(name, str) else None
+    if row is None:
+        raise SuppleError(f"no integrator {shown(name, 40)}; there are {names}")
+    if not fits(row):
+        what = f"integrator {shown(name, 40)} {_peculiarity(row)}"
+        raise SuppleError(f"{what}; this engine steps {names}")
+    return row
+
+
+def _peculiarity(row: Integrator) -> str:
+    """Return, for people, why some engines do not step a row."""
+    if row.forces_at != 1:
+        return "takes forces within the step"
+    if row.several_stages is not None:
+        return "has several stages"
+    if row.extrapolation != 1:
+        return "extrapolates the end of its stage"
+    return "uses the step before" if row.looks_back else "has lead + tau other than h"
 
 
 def compiled_integrator(name: Any) -> Integrator:
     """Return the row of an integrator that compiled engines can use."""
     return integrator_named(name, lambda row: row.compiled)
+
+
+def register_integrator(row: Integrator) -> None:
+    """Add an integrator, for this process; ``integrator=row.name`` then uses it.
+
+    Raises
+    ------
+    SuppleError
+        If there is an integrator of that name, or the coefficients are not of a consistent method:
+        the page "extending" has the conditions.
+    """
+    if not isinstance(row, Integrator):
+        raise SuppleError(
+            f"{shown(row, 40)} is not an integrator; pass a supple.dynamics.Integrator"
+        )
+    if not isinstance(row.name, str) or not row.name:
+        raise SuppleError(f"an integrator's name is a text, not {shown(row.name, 40)}")
+    if row.name in INTEGRATORS:
+        raise SuppleError(f"an integrator {row.name!r} exists already; choose another name")
+    if type(row.order) is not int or row.order < 1:
+        raise SuppleError(f"integrator {row.name!r}: order {row.order}; use 1, 2, …")
+    # Half a second finds a forgotten factor h; the ratio 2, weights that ignore the ratio.
+    for h, ratio in ((1.0, 1.0), (1.0, 2.0), (0.5, 1.0)):
+        where = f"integrator {row.name!r} at h = {h:g}, ratio = {ratio:g}"
+        _check_coefficients(row, h, ratio, where)
+        if row.error_constant is not None:
+            constant = _returned(where, row.error_constant, ratio)
+            if not isinstance(constant, Real) or not 0 < float(constant) < math.inf:
+                what = f"{where}: error_constant returns {shown(constant, 40)}"
+                raise SuppleError(f"{what}; it must be a positive number")
+    INTEGRATORS[row.name] = row
+
+
+def _returned(where: str, function: Callable[..., Any], *arguments: float) -> Any:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        name = "coefficients(h, ratio)" if len(arguments) == 2 else "error_constant(ratio)"
+        raise SuppleError(f"{where}: {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _check_coefficients(row: Integrator, h: float, ratio: float, where: str) -> None:
+    """Refuse coefficients that are not numbers, or not those of a consistent method."""
+    stage = _returned(where, row.coefficients, h, ratio)
+    if not isinstance(stage, StageCoefficients):
+        raise SuppleError(f"{where}: coefficients must return StageCoefficients")
+    for name, value in (*stage._asdict().items(), ("extrapolation", row.extrapolation)):
+        if not isinstance(value, Real) or not math.isfinite(value):
+            raise SuppleError(f"{where}: {name} is {shown(value, 40)}; return finite numbers")
+    now, before, divisor, lead, tau = stage
+    if tau <= 0:
+        raise SuppleError(f"{where}: tau is {tau:g} s; the implicit stage must last some time")
+    weights = now - before
+    if divisor == 0 or abs(weights - divisor) > _CONSISTENT * abs(divisor):
+        raise SuppleError(
+            f"{where}: now − before is {weights:g} and divisor {divisor:g}; make them equal, "
+            "so that a body at rest stays at rest"
+        )
+    if row.several_stages is not None:  # the coefficients are those of a part of the step
+        return
+    seconds = row.extrapolation * (lead + tau + before / divisor * h / ratio)
+    if abs(seconds - h) > _CONSISTENT:
+        factor = "" if row.extrapolation == 1 else "extrapolation · "
+        total = f"{factor}(lead + tau + before/divisor · h/ratio)"
+        raise SuppleError(
+            f"{where}: {total} is {seconds:g} s; make it h, so that steady motion stays steady"
+        )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton, unique_names
     from supple.rig.skeleton.skinning import SkinnedRig
+    from supple.rig.stored_rigs import register_deformer
     from supple.rig.tets.bones import Bones, held_tets
     from supple.rig.tets.tet_body import TetBody, fit_tet_body, with_poses_between
     from supple.rig.tets.tet_rig import TetRig, fit_tet_rig
@@ -69,6 +70,7 @@ __all__ = [
     "match_joints",
     "parameter_scales",
     "pose_rotations",
+    "register_deformer",
     "retarget",
     "split_root",
     "unique_names",

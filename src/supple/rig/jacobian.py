@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from supple.arrays import Floats, Ints
+from supple.errors import SuppleError
 from supple.rig.placement.placement import DeformingPlacement, Positions, placement
 from supple.rig.protocol import Rig, optional_method
 
@@ -67,13 +68,32 @@ def rig_jacobian(
     """
     entries = np.asarray(entries, np.int64)
     analytic = None if differences else analytic_jacobian(rig, entries, vertices)
-    return DifferencedJacobian(rig, entries, vertices) if analytic is None else analytic
+    if analytic is None:
+        return DifferencedJacobian(rig, entries, vertices)
+    _check_members(rig, analytic, ("affine", "evaluate"))
+    return analytic
 
 
 def analytic_jacobian(rig: Rig, entries: Ints, vertices: Ints | None = None) -> Jacobian | None:
     """Return the Jacobian that the rig itself provides; None if there is none."""
     make = optional_method(rig, "jacobian")
     return None if make is None else make(entries, vertices)
+
+
+def link_jacobian(rig: Rig, entries: Ints, vertices: Ints | None = None) -> LinkJacobian | None:
+    """Return the Jacobian that the rig provides for given points; None if there is none."""
+    analytic: Any = analytic_jacobian(rig, entries, vertices)
+    if not (hasattr(analytic, "evaluate_points") or hasattr(analytic, "write_slopes")):
+        return None
+    _check_members(rig, analytic, ("affine", "straight", "evaluate_points", "write_slopes"))
+    return analytic
+
+
+def _check_members(rig: Rig, jacobian: object, names: Sequence[str]) -> None:
+    for name in names:
+        if not hasattr(jacobian, name):
+            which = f"the Jacobian of a {type(rig).__name__}, a {type(jacobian).__name__},"
+            raise SuppleError(f"{which} has no `{name}`; add it")
 
 
 class DifferencedJacobian:

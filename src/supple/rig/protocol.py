@@ -52,19 +52,20 @@ class Rig(Protocol):
     A class may have further methods, which are looked up by name (`optional_method`):
 
     ``placement(vertices, *, single=False) -> Placement``
-        Evaluation without allocation. Without it the rig is called.
+        Evaluation without allocation. Without it the rig, or its ``deform``, is called.
     ``jacobian(entries, vertices) -> Jacobian | None``
-        Analytic derivative. Without it, or for None, central differences are used.
+        Analytic derivative; in a chain, after other rigs, a `LinkJacobian`. Without it, or for
+        None, central differences are used.
     ``on_tets(transfer) -> Rig | None``
         The same rig for the vertices of tets; see `TetTransfer`. Without it tet vertices follow
         the nearest surface vertices.
     ``offset_matrices(points, pose) -> (n, 3, 3) array``
-        ∂x/∂X of a deformer whose positions are affine in its points, for inverse skinning.
+        ∂x/∂X, for inverse skinning; only of a deformer whose positions are affine in its points.
         Without it matrices are differenced, and offsets found by iteration.
     ``stored_fields``, a tuple of declared fields, and the class method ``restored(**fields)``
-        Storage in model files, with a row in `supple.rig.stored_rigs.KINDS`. Without fields a
-        model file needs the rig again when it is read; without ``restored`` the constructor takes
-        the fields.
+        Storage in model files, for classes that `register_deformer` adds. Without fields a model
+        file needs the rig again when it is read; without ``restored`` the constructor takes the
+        fields.
     """
 
     @property

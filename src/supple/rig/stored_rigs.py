@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from supple.checks import shown
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 from supple.rig.deformers.bend import Bend
@@ -54,6 +55,8 @@ GIVEN = "given"
 MOST_PARTS, MOST_USES = 1000, 10_000
 #: Most levels of rigs that are built on other rigs.
 DEEPEST = 100
+#: Most characters of the name of a kind.
+LONGEST_KIND = 40
 #: Lengths, angles and weights of a rig are below this.
 LARGEST_NUMBER = 1e15
 
@@ -115,6 +118,34 @@ KINDS: dict[str, Any] = {
 }
 
 
+def register_deformer(name: str, type_: type) -> None:
+    """Add a class of rigs that model files can hold, for this process.
+
+    `name` is its kind in files. A program that reads such files registers the class first. A
+    subclass of a registered class needs its own name.
+
+    Raises
+    ------
+    SuppleError
+        If the name or the class is registered already, or the class has no `stored_fields`.
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_KIND:
+        expected = f"a text of 1 to {LONGEST_KIND} characters"
+        raise SuppleError(f"the name of a deformer is {expected}, not {shown(name)}")
+    if name in KINDS or name == GIVEN:
+        raise SuppleError(f"a deformer {name!r} exists already; choose another name")
+    if not isinstance(type_, type):
+        raise SuppleError(f"{shown(type_)} is not a class; pass the class of the deformer")
+    for known, other in KINDS.items():
+        if other is type_:
+            raise SuppleError(f"the class {type_.__name__} is registered already, as {known!r}")
+    fields = getattr(type_, "stored_fields", None)
+    if not isinstance(fields, tuple) or not all(isinstance(each, Field) for each in fields):
+        what = f"the class {type_.__name__} has no stored_fields"
+        raise SuppleError(f"{what}; add a tuple of fields such as points_field()")
+    KINDS[name] = type_
+
+
 def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
     """Return a rig as a header for JSON, and arrays by name.
 
@@ -133,6 +164,10 @@ def stored_rigs(roots: Mapping[str, Any]) -> tuple[Header, Arrays]:
     except _Unknown:
         raise SuppleError("pose weights of an unknown class cannot be stored") from None
     if sum(entry["kind"] == GIVEN for entry in writer.entries) > 1:
+        deformers = sorted({each.__name__ for each in writer.unknown if hasattr(each, "deform")})
+        if deformers:
+            which = f"rigs of class {' and '.join(deformers)} cannot be stored"
+            raise SuppleError(f"{which}; register it by supple.rig.register_deformer")
         raise SuppleError(
             "two rigs of unknown classes cannot be stored; build the tets' rig on the surface's"
         )
@@ -161,6 +196,8 @@ class _Writer:
         self.arrays: Arrays = {}
         self._written: dict[int, tuple[int, Any]] = {}
         self._depth = 0
+        #: Classes that are of no kind.
+        self.unknown: list[type] = []
 
     def add(self, part: Any) -> int:
         """Write a part, unless it is written already; return its number."""
@@ -184,7 +221,11 @@ class _Writer:
         return self._append(part, kind, fields)
 
     def _fields(self, part: Any) -> tuple[str, FieldWriter]:
-        name, fields = _kind(part)
+        try:
+            name, fields = _kind(part)
+        except _Unknown:
+            self.unknown.append(type(part))
+            raise
         # A surface's rig is stored completely or not at all, as the caller can only pass all of it.
         over_any = getattr(part, "stored_over_any_rig", False)
         return name, FieldWriter(self.add if over_any else self._add_known, "_").write(fields, part)
@@ -295,20 +336,24 @@ def _restored(
     elif entry["kind"] in KINDS:
         part = _restored_known(reader, KINDS[entry["kind"]])
     else:
-        raise reader.fail("its kind is unknown; a newer version of Supple may read it")
+        readers = "a newer version of Supple, or a program that registers it,"
+        raise reader.fail(f"its kind is unknown; {readers} may read it")
     reader.finish()
     return part
 
 
 def _restored_known(reader: FieldReader, type_: Any) -> Any:
     try:
-        make = getattr(type_, "restored", type_)
-        return make(**reader.read(type_.stored_fields))
+        fields = reader.read(type_.stored_fields)
+        return getattr(type_, "restored", type_)(**fields)
     except SuppleError as error:
         prefix = "" if str(error).startswith(reader.what) else f"{reader.what}: "
         raise SuppleError(f"{prefix}{error}") from error
     except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
         raise reader.fail(f"cannot be made of these numbers ({error})") from error
+    except TypeError as error:
+        made = f"{type_.__name__} cannot be made of its fields {', '.join(fields)}"
+        raise reader.fail(f"{made} ({error})") from error
 
 
 def _checked_given(reader: FieldReader, rig: Rig | None) -> Rig:

@@ -118,7 +118,7 @@ class StepSettings(NamedTuple):
         """Convert options, for a body of this size in metres."""
         method, first = options.method, INTEGRATORS["backward-euler"]
         h, dt = options.dt / options.substeps, options.dt
-        # A method that does not damp would ring in stiff contacts.
+        # A method with a lead rings in stiff contacts, the longer the larger lead/τ is.
         contact = INTEGRATORS["bdf2"] if method.uses_acceleration else method
         solve = SolveSettings(
             _stage(first, h),
@@ -148,7 +148,8 @@ class StepSettings(NamedTuple):
 
 def _stage(row: Integrator, h: float) -> StageCoefficients:
     """Return the coefficients of steps of h as floats, which kernels are compiled for."""
-    return StageCoefficients(*map(float, row.coefficients(h, 1.0)))
+    stage = StageCoefficients(*map(float, row.coefficients(h, 1.0)))
+    return stage if row.uses_acceleration else stage._replace(lead=0.0)  # of rounding
 
 
 class StepWork(NamedTuple):

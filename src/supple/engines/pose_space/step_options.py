@@ -100,8 +100,10 @@ class StepOptions(OptionRecord):
         """Steps by which accelerations of the rest shape are extrapolated."""
         if self.look_ahead is not None:
             return self.look_ahead
-        # Two-step differences do not lag; they are not used with sub-steps.
-        return 0.0 if self.method.looks_back and self.substeps == 1 else 1.0
+        # Two-step differences do not lag; sub-steps and rows with a lead do not use them.
+        method = self.method
+        two_step = method.looks_back and not method.uses_acceleration and self.substeps == 1
+        return 0.0 if two_step else 1.0
 
     @property
     def transports(self) -> bool:

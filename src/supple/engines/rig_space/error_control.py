@@ -45,7 +45,10 @@ class ErrorControl:
             )
         if integrator.error_constant is None:  # others oscillate with scripted motion
             names = [row.name for row in INTEGRATORS.values() if row.error_constant is not None]
-            raise SuppleError(f"tolerance needs an integrator of {' and '.join(reversed(names))}")
+            listed = " and ".join(reversed(names))
+            raise SuppleError(
+                f"tolerance needs one of the integrators {listed} (rows with an `error_constant`)"
+            )
         self._order, self._constant = integrator.order, integrator.error_constant
         self._dt, self._size = dt, size
         self._places = np.zeros((self._order + 2, vertices, 3))

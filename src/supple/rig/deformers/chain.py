@@ -16,7 +16,7 @@ from supple.rig.jacobian import (
     DifferencedLink,
     Jacobian,
     LinkJacobian,
-    analytic_jacobian,
+    link_jacobian,
     rig_jacobian,
 )
 from supple.rig.placement.placement import (
@@ -24,6 +24,7 @@ from supple.rig.placement.placement import (
     DeformingPlacement,
     Placement,
     Positions,
+    called,
     placement,
     writable,
 )
@@ -110,9 +111,9 @@ class RigChain:
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         parts = [values[a:b] for a, b in itertools.pairwise(self._ends)]
-        points = begin(parts[0], subset)
+        points = called(self.rigs[0], begin, parts[0], subset)
         for rig, part in zip(self.rigs[1:], parts[1:], strict=True):
-            points = rig.deform(points, part, subset)  # type: ignore[attr-defined]
+            points = called(rig, rig.deform, points, part, subset)  # type: ignore[attr-defined]
         return points
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
@@ -152,9 +153,8 @@ class RigChain:
         by_link = [entries[(entries >= a) & (entries < b)] - a for a, b in ranges]
         links: list[LinkJacobian] = []
         for link, placed, chosen in zip(self.rigs[1:], after_first, by_link[1:], strict=True):
-            analytic = analytic_jacobian(link, chosen, vertices)
-            usable = isinstance(analytic, LinkJacobian)
-            links.append(analytic if usable else DifferencedLink(placed, chosen))  # type: ignore[arg-type]
+            analytic = link_jacobian(link, chosen, vertices)
+            links.append(DifferencedLink(placed, chosen) if analytic is None else analytic)  # type: ignore[arg-type]
         first = rig_jacobian(self.rigs[0], by_link[0], vertices)
         return ChainJacobian(first, links, placements, self._ends, entries)
 

@@ -5,6 +5,7 @@ A simulation step evaluates rigs through them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.errors import SuppleError
-from supple.rig.protocol import Rig, checked_subset, optional_method
+from supple.rig.protocol import Deformer, Rig, checked_deformer, checked_subset, optional_method
 
 #: Positions are written as float64 or float32, as the output array has it.
 Positions = NDArray[np.floating[Any]]
@@ -79,9 +80,9 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
     """Return a placement of all vertices of a rig, or of a list in any order, with repetitions.
 
     Rigs with a method ``placement(vertices, *, single=False)`` make it; vertices are None or
-    checked int64 indices. All others are called; so are rigs whose class inherits that method and
-    replaces ``__call__``. With `single`, for surfaces that are drawn but not differenced in time,
-    rigs may use float32 tables.
+    checked int64 indices. All others are called, or their method ``deform`` for given points; so
+    are rigs whose class inherits that method and replaces ``__call__``. With `single`, for surfaces
+    that are drawn but not differenced in time, rigs may use float32 tables.
 
     Examples
     --------
@@ -97,8 +98,15 @@ def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = Fal
     subset = checked_subset(vertices, rig.n_vertices)
     make = optional_method(rig, "placement")
     if make is None:
-        return CalledPlacement(rig, subset)
+        return (CalledDeformer if _moves_points(rig) else CalledPlacement)(rig, subset)
     return make(subset, single=True) if single else make(subset)
+
+
+def _moves_points(rig: Rig) -> bool:
+    try:
+        return bool(checked_deformer("the rig", rig))
+    except SuppleError:
+        return False
 
 
 def writable(pose: Floats) -> Floats:
@@ -116,17 +124,38 @@ class CalledPlacement:
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) at a pose."""
+        self._write(out, self.rig, pose)
+
+    def _write(self, out: Positions, function: Callable[..., Any], *arguments: Floats) -> None:
+        """Write the result of the rig, or of its method."""
         # Copies, as the rig may modify its arguments.
         listed = None if self.vertices is None else self.vertices.copy()
-        try:
-            result = self.rig(pose.copy(), listed)
-        except SuppleError:
-            raise
-        except Exception as error:
-            which = f"the rig, a {type(self.rig).__name__}, failed"
-            raise SuppleError(f"{which}: {type(error).__name__}: {error}") from error
-        out[:] = checked_array("the rig's positions", result, (self.n_points, 3))
+        result = called(self.rig, function, *(each.copy() for each in arguments), listed)
+        name = type(self.rig).__name__
+        what = "the rig's positions" if name == "FunctionRig" else f"positions of the rig, a {name}"
+        out[:] = checked_array(what, result, (self.n_points, 3))
 
-    def fork(self) -> CalledPlacement:
+    def fork(self) -> Self:
         """Return an equal placement, without state."""
-        return CalledPlacement(self.rig, self.vertices)
+        return type(self)(self.rig, self.vertices)
+
+
+class CalledDeformer(CalledPlacement):
+    """Placement of a `Deformer` without a placement, which can also move given points."""
+
+    rig: Deformer
+
+    def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
+        """Move vertices from `points` (k, 3); `out` may be `points`."""
+        self._write(out, self.rig.deform, points, pose)
+
+
+def called(rig: Rig, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a rig or its method; an error of its code names the rig's class."""
+    try:
+        return function(*arguments)
+    except SuppleError:
+        raise
+    except Exception as error:
+        which = f"the rig, a {type(rig).__name__}, failed"
+        raise SuppleError(f"{which}: {type(error).__name__}: {error}") from error

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.errors import FormatError
+from supple.errors import FormatError, SuppleError
 from supple.rig.stored.packed_arrays import UnpackingBudget
 
 Arrays = dict[str, NDArray]
@@ -73,7 +73,11 @@ class FieldWriter:
     def write(self, fields: Iterable[Field], owner: Any) -> FieldWriter:
         """Write declared fields of an object; return the writer."""
         for each in fields:
-            each.write(owner, self)
+            try:
+                each.write(owner, self)
+            except AttributeError as error:
+                which = f'a {type(owner).__name__} cannot be stored: its field "{each.name}"'
+                raise SuppleError(f"{which} needs an attribute ({error})") from error
         return self
 
     def add_arrays(self, name: str, arrays: Mapping[str, NDArray]) -> None:
