@@ -173,6 +173,7 @@ def test_one_pose_and_many_regions_can_be_drawn(tmp_path):
             "mass_products": np.eye(modes)[None],
             "root_eigenvalues": np.linspace(0, 90, modes),
             "rest_stiffness": None,
+            "trained_energies": None,
             "stiffness_ends": np.empty((0, 2), int),
             "inertial_corrections": None,
         }

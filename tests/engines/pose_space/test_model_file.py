@@ -595,6 +595,7 @@ def test_one_pose_a_free_body_and_no_motions_are_kept():
         "inertial_weights": np.zeros((1, 0)),
         "inertial_corrections": None,
         "rest_stiffness": None,
+        "trained_energies": None,
         "stiffness_ends": np.empty((0, 2), int),
         "parents": [-1],
         "fixed": [],

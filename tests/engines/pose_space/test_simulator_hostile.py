@@ -312,6 +312,7 @@ def mirroring_bar() -> tuple[PoseSpaceModel, float]:
         "basis_bits": 32,
         "mass_products": np.array([[mass]], np.float32),
         "rest_stiffness": None,
+        "trained_energies": None,
         "stiffness_ends": bar.stiffness_ends[:0],
         "inertial_corrections": None,
         "root_eigenvalues": bar.root_eigenvalues[:1],

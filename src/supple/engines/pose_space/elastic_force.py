@@ -273,9 +273,13 @@ def _write_rest_derivative(kind, parameters, scratch, out, material):  # type: i
 
 
 @compiled_fused
-def rest_derivatives(kind: int, parameters: Floats, out: Floats) -> None:
-    """Write C = ∂P/∂F at F = I of each tet's parameters to `out` (c, 9, 9)."""
-    scratch, material = np.zeros((3, 3)), np.zeros((6, 3, 3))
+def write_rest_derivatives(
+    kind: int, parameters: Floats, scratch: Floats, material: Floats, out: Floats
+) -> None:
+    """Write C = ∂P/∂F at F = I of each tet's parameters to `out` (c, 9, 9).
+
+    `scratch` (3, 3) and `material` (6, 3, 3) are overwritten.
+    """
     for tet in range(len(parameters)):
         _write_rest_derivative(kind, parameters[tet], scratch, out[tet], material)
 

@@ -275,7 +275,9 @@ def _add_linear_force(system: System, blend: Blend, beyond: float) -> None:
     for i in range(n):
         force[i] = scale * force[i] + linear[i]
         if scale != beyond:
-            system.stiffness[i, i:n] *= scale / beyond
+            row = system.stiffness[i, i:n]
+            for j in range(len(row)):
+                row[j] *= scale / beyond
     add_packed(blend.rest_stiffness, 1.0, system.stiffness)
 
 

@@ -19,7 +19,7 @@ from supple.compiled.simd import LANES
 from supple.elastic.body import ElasticBody
 from supple.elastic.densities.dispatch import material_number
 from supple.engines.pose_space.blend import PoseTables
-from supple.engines.pose_space.elastic_force import ElasticTables, rest_derivatives
+from supple.engines.pose_space.elastic_force import ElasticTables, write_rest_derivatives
 from supple.engines.pose_space.inertia import InertialTables
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.reduction_schema import packed_basis
@@ -254,7 +254,8 @@ class RuntimeModel:
         """Return ∂P/∂F (c, 9, 9) at rest of tets with these parameters; none without K₀."""
         count = 0 if self.model.rest_stiffness is None else len(parameters)
         out = np.zeros((count, 9, 9))
-        rest_derivatives(self.kind, np.ascontiguousarray(parameters[:count]), out)
+        scratch, listed = np.zeros((9, 3, 3)), np.ascontiguousarray(parameters[:count])
+        write_rest_derivatives(self.kind, listed, scratch[0], scratch[3:], out)
         return out
 
     def _per_pose(self, value: object, tets: NDArray) -> Floats:

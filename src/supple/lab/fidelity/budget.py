@@ -379,6 +379,7 @@ def without_cubature(
             "elastic_tets": tets,
             "elastic_weights": np.ones((count, len(tets)), np.float32),
             "rest_stiffness": None,
+            "trained_energies": None,
             "stiffness_ends": np.empty((0, 2), np.int32),
         }
     if inertial:
