@@ -98,8 +98,9 @@ class Take:
         for name, effect in _EFFECTS.items():
             count = self.limits.get(name, 0)
             if count > MOST_LIMITED * self.steps:
+                steps = f"in {count} of {self.steps} steps"
                 warn(
-                    f'motion "{self.player.motion.name}": in {count} of {self.steps} steps {effect}; '
+                    f'motion "{self.player.motion.name}": {steps} {effect}; '
                     "look at these frames, or use firmer flesh, a slower motion or final quality"
                 )
 
