@@ -27,9 +27,18 @@ CLOSED, VISIBLY_OPEN = 2e-4, 1e-3
 MOST_CYCLES = 12
 #: Factors of stiffness that are tried one after the other for motions too violent for the flesh,
 #: and the part of the steps in which limits may act.
-STIFFER, MOST_LIMITED = (1.0, 2.0, 4.0, 8.0), 0.02
+STIFFER, MOST_LIMITED = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), 0.02
 #: Limits that act because flesh is too soft.
-_TOO_SOFT = ("displacement", "inversion", "reset")
+_TOO_SOFT = ("displacement", "inversion", "reset", "stiffness")
+#: What happens in a step in which a limit acts.
+_EFFECTS = {
+    "acceleration": "the rig accelerates so fast that its inertial forces were cut",
+    "teleport": "the rig jumps, and its inertial forces were left out",
+    "stiffness": "flesh is deformed so much that its stiffness was approximated",
+    "rest": "the pose flattens flesh, whose stress was left out",
+    "displacement": "flesh moved too far from the rig and was held",
+    "inversion": "flesh was nearly turned inside out and is held by linear forces",
+}
 
 
 @dataclass(eq=False)
@@ -81,6 +90,19 @@ class Take:
     def limited(self) -> float:
         """Part of the steps in which a limit acted because flesh was too soft."""
         return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
+
+    def warn_of_limits(self) -> None:
+        """Warn of restarts, and of limits that acted in more than `MOST_LIMITED` of the steps."""
+        if resets := self.limits.get("reset"):
+            warn(f"the simulation restarted {resets} times; use firmer flesh or more damping")
+        for name, effect in _EFFECTS.items():
+            count = self.limits.get(name, 0)
+            if count > MOST_LIMITED * self.steps:
+                steps = f"in {count} of {self.steps} steps"
+                warn(
+                    f'motion "{self.player.motion.name}": {steps} {effect}; '
+                    "look at these frames, or use firmer flesh, a slower motion or final quality"
+                )
 
     def recorded(self) -> Singles:
         """Record all frames of a motion, or of its first cycle that closes."""
@@ -257,8 +279,7 @@ def stable_take(
             f'motion "{best.player.motion.name}" is too violent for flesh this soft; it is made '
             f"{best.stiffness:g} times as stiff"
         )
-    if resets := best.limits.get("reset"):
-        warn(f"the simulation restarted {resets} times; use firmer flesh or more damping")
+    best.warn_of_limits()
     return best
 
 

@@ -59,6 +59,8 @@ class ElasticTables(NamedTuple):
     """(c,) volumes at the neutral pose."""
     parameters: Floats
     """(c, …) parameters of a material that is the same at all poses."""
+    rest_derivatives: Floats
+    """(c, 9, 9) ∂P/∂F at rest, whose linear part is K₀'s; none for the paper's cubature."""
     young: Floats
     poisson: Floats
     """(m, c) where the material changes with the pose, else (0, c)."""
@@ -122,6 +124,9 @@ class ElasticScratch(NamedTuple):
 def add_elastic(tables, kind, projected, points, blend, system, scratch):  # type: ignore[no-untyped-def]
     """Add K̂ and f̂ at `system.z` to `system.stiffness`, upper triangle, and `system.force`.
 
+    With `tables.rest_derivatives` these lack the linear parts, which K₀ has; the projected
+    stiffness is complete.
+
     `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
     `system` a `System`, and `kind` the number of the material. If `projected`, the stiffness of
     every tet is made positive semi-definite. Returns the number of tets that the pose flattens,
@@ -143,7 +148,7 @@ def add_elastic(tables, kind, projected, points, blend, system, scratch):  # typ
                 continue
             young, poisson, fixed = tables.young, tables.poisson, tables.parameters
             pose_parameters(kind, young, poisson, blend.weights, tet, fixed, scratch.parameters)
-            squeezed += _add_tet(kind, projected, scale, width, filled, scratch)
+            squeezed += _add_tet(tables, kind, projected, tet, scale, width, filled, scratch)
             filled += 9 * width
             if filled >= MOST_ROWS * width:
                 add_outer_products(
@@ -215,7 +220,7 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 
 
 @compiled_fused
-def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-untyped-def]
+def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: ignore[no-untyped-def]
     """Add a tet's force to that of the group, write V ∂P/∂F G; return whether it is squeezed."""
     F, P, H = scratch.deformation, scratch.stress, scratch.derivative
     parameters = scratch.parameters
@@ -230,6 +235,12 @@ def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-unt
             squeezed = True
             part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
             _blend_with_linear(kind, F, part, parameters, scratch)
+    if len(tables.rest_derivatives):
+        rest = tables.rest_derivatives[tet]
+        if len(tables.young):
+            rest = scratch.projection[0]
+            _write_rest_derivative(kind, parameters, scratch.gradients, rest, scratch.material)
+        _subtract_linear(F, rest, projected, P, H)
     for i in range(9):
         scratch.pull[i] = scale * P[i // 3, i % 3]
         for j in range(9):
@@ -237,6 +248,40 @@ def _add_tet(kind, projected, scale, width, at, scratch):  # type: ignore[no-unt
     add_weighted_rows(scratch.pull, scratch.rows, at, width, scratch.force)
     matrix_times_rows(scratch.factors, scratch.rows, at, width, scratch.images)
     return squeezed
+
+
+@compiled_fused
+def _subtract_linear(F, rest, projected, P, H):  # type: ignore[no-untyped-def]
+    """Subtract the linear stress C : (F − I) from P and, unless projected, C from ∂P/∂F."""
+    for i in range(9):
+        total = 0.0
+        for j in range(9):
+            total += rest[i, j] * (F[j // 3, j % 3] - (1.0 if j % 4 == 0 else 0.0))
+            if not projected:
+                H[i, j] -= rest[i, j]
+        P[i // 3, i % 3] -= total
+
+
+@compiled_fused
+def _write_rest_derivative(kind, parameters, scratch, out, material):  # type: ignore[no-untyped-def]
+    """Write C = ∂P/∂F at F = I to `out` (9, 9); `scratch` has at least three rows of three."""
+    identity = scratch[:3]
+    for i in range(3):
+        for j in range(3):
+            identity[i, j] = 1.0 if i == j else 0.0
+    stress_derivative(kind, identity, parameters, out, material)
+
+
+@compiled_fused
+def write_rest_derivatives(
+    kind: int, parameters: Floats, scratch: Floats, material: Floats, out: Floats
+) -> None:
+    """Write C = ∂P/∂F at F = I of each tet's parameters to `out` (c, 9, 9).
+
+    `scratch` (3, 3) and `material` (6, 3, 3) are overwritten.
+    """
+    for tet in range(len(parameters)):
+        _write_rest_derivative(kind, parameters[tet], scratch, out[tet], material)
 
 
 @compiled_fused

@@ -37,6 +37,8 @@ LIMIT_NAMES = (
 )
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
+#: Least part of the linear work zᵀK₀z that elastic forces do.
+RESTORING = 0.25
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 
@@ -58,6 +60,8 @@ class System(NamedTuple):
     """(r,) scratch."""
     z: Floats
     """(r,) ϒq at which forces are linearised."""
+    linear: Floats
+    """(r,) K₀z."""
     iterate: Floats
     """(r,) current iterate of q at the end of the stage."""
     start_q: Floats
@@ -74,7 +78,17 @@ class System(NamedTuple):
     def of(cls, peaks: Floats) -> Self:
         """Make arrays for r = len(peaks) modes."""
         r = len(peaks)
-        vectors = ("force", "external", "right", "work", "z", "iterate", "start_q", "start_v")
+        vectors = (
+            "force",
+            "external",
+            "right",
+            "work",
+            "z",
+            "linear",
+            "iterate",
+            "start_q",
+            "start_v",
+        )
         return cls(
             stiffness=np.zeros((r, r)),
             matrix=padded_identity(r),
@@ -185,20 +199,19 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
         for i in range(n):
             stiffness[i, i:n] = 0  # entries below the diagonal are not read
             force[i] = 0
+        # Beyond the energy of the training motions, forces continue as along the ray from rest.
+        beyond = _set_linear_force(system, blend)
+        if beyond > 1:
+            for i in range(n):
+                z[i] /= beyond
         left_out, squeezed = add_elastic(elastic, kind, attempt > 0, points, blend, system, scratch)
         if left_out > 0:
             flags |= REST
         if squeezed > 0:
             flags |= INVERSION
         matrix, right, work = system.matrix, system.right, system.work
-        # ΔK corrects the cubature's stiffness. It does not fit where tets are left out, may be
-        # indefinite far from the poses, and was unstable beside projected tets.
-        trust = max(1 - 10 * left_out / len(elastic.corners), 0.0) if attempt < 1 else 0.0
-        if trust > 0:
-            for i in range(n):
-                work[i] = trust * z[i]
-            packed_times(blend.correction, work, force)
-            add_packed(blend.correction, trust, stiffness)
+        if len(blend.rest_stiffness):
+            _add_linear_force(system, blend, beyond)
         combine(stiffness, stiff * (tau * beta + tau * tau), blend.mass, 1 + tau * alpha, matrix)
         away = 0.0
         for i in range(n):
@@ -220,6 +233,52 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
             return flags
         flags |= STIFFNESS
     return flags | RESET  # the projected system fails only if it is not finite
+
+
+@compiled_fused
+def _set_linear_force(system: System, blend: Blend) -> float:
+    """Set `linear` to K₀z; return the ratio of z to the range of the training motions, at least 1.
+
+    The ratio is √(zᵀK₀z) relative to the largest of the training; 1 if that is not known.
+    """
+    linear, energy = system.linear, 0.0
+    for i in range(len(linear)):
+        linear[i] = 0.0
+    if len(blend.rest_stiffness) == 0:
+        return 1.0
+    packed_times(blend.rest_stiffness, system.z, linear)
+    for i in range(len(linear)):
+        energy += 0.5 * system.z[i] * linear[i]
+    if not blend.trained_energy[0] > 0 or not energy > blend.trained_energy[0]:
+        return 1.0
+    return math.sqrt(energy / blend.trained_energy[0])
+
+
+@compiled_fused
+def _add_linear_force(system: System, blend: Blend, beyond: float) -> None:
+    """Add K₀z and K₀ to the nonlinear rest of force and stiffness, which is bounded.
+
+    With training motions, the work zᵀf̂ is at least `RESTORING` zᵀK₀z: the nonlinear part is scaled
+    down where it would leave less. So flesh has no equilibrium but its rest shape. `force` is that
+    at z / `beyond`, to which `z` is set, and continues in proportion to `beyond`.
+    """
+    z, linear, force, n = system.z, system.linear, system.force, len(system.z)
+    scale = beyond
+    if blend.trained_energy[0] > 0:
+        work, least = 0.0, 0.0
+        for i in range(n):
+            work += z[i] * force[i]
+            least += z[i] * linear[i] / beyond
+        least *= RESTORING - 1
+        if work < least:
+            scale *= least / work
+    for i in range(n):
+        force[i] = scale * force[i] + linear[i]
+        if scale != beyond:
+            row = system.stiffness[i, i:n]
+            for j in range(len(row)):
+                row[j] *= scale / beyond
+    add_packed(blend.rest_stiffness, 1.0, system.stiffness)
 
 
 @compiled_fused
