@@ -156,8 +156,8 @@ class Integrator:
     def uses_acceleration(self) -> bool:
         """Whether it uses the acceleration at the start of the step.
 
-        A step multiplies motion that it cannot resolve by −lead/τ: −1 for Newmark, −⅔ for the θ-method
-        with θ = 0.6, and 0 for methods without a lead.
+        A step multiplies motion that it cannot resolve by −lead/τ: −1 for Newmark, −⅔ for the
+        θ-method with θ = 0.6, and 0 for methods without a lead.
         """
         return abs(self.coefficients(1.0, 1.0).lead) > _ROUNDING
 
