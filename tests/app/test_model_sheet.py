@@ -172,9 +172,8 @@ def test_one_pose_and_many_regions_can_be_drawn(tmp_path):
             "rotations": None if fields["rotations"] is None else fields["rotations"][:1],
             "mass_products": np.eye(modes)[None],
             "root_eigenvalues": np.linspace(0, 90, modes),
-            "rest_stiffness": None,
-            "trained_energies": None,
-            "stiffness_ends": np.empty((0, 2), int),
+            "stiffness_corrections": None,
+            "correction_ends": np.empty((0, 2), int),
             "inertial_corrections": None,
         }
     )

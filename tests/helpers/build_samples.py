@@ -143,11 +143,10 @@ def stepped_model(name: str) -> PoseSpaceModel:
     if name == "painted":
         stiffer = 1 + bar.mesh.vertices[bar.mesh.tets, 0].mean(axis=1)
         rows = np.outer([1.0, 1.0, 3.0], stiffer)
-        stiffness = np.float32(3) * bar.rest_stiffness  # type: ignore[operator]
-        return replace(bar, young=(3e4 * rows).astype(np.float32), rest_stiffness=stiffness)
+        return replace(bar, young=(3e4 * rows).astype(np.float32))
     if name == "uncorrected":
-        none: dict[str, Any] = {"rest_stiffness": None, "inertial_corrections": None}
-        return replace(bar, stiffness_ends=bar.stiffness_ends[:0], **none)
+        none: dict[str, Any] = {"stiffness_corrections": None, "inertial_corrections": None}
+        return replace(bar, correction_ends=bar.correction_ends[:0], **none)
     if name == "float32":
         rng = np.random.default_rng(0)
         noisy = [b * (1 + 1e-3 * rng.standard_normal(b.shape)) for b in bar.bases]

@@ -11,7 +11,7 @@ from supple import PoseSpaceModel
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.mesh.tets import TetMesh
-from supple.reduction.cubature.accuracy import blended_rest_stiffness
+from supple.reduction.cubature.accuracy import blended_correction
 
 Floats = NDArray[np.float64]
 
@@ -43,29 +43,27 @@ class DenseStep:
         rows = (3 * self.corners[:, None] + np.arange(3)).reshape(-1)
         self.rows = self.U[rows]
 
-    def rest_stiffness(self) -> Floats | None:
+    def correction(self) -> Floats:
         model, r = self.model, self.model.n_modes
-        if model.rest_stiffness is None:
-            return None
-        full = np.zeros((len(model.rest_stiffness), r, r))
+        if model.stiffness_corrections is None:
+            return np.zeros((r, r))
+        full = np.zeros((len(model.stiffness_corrections), r, r))
         upper = np.triu_indices(r)
-        for matrix, packed in zip(full, model.rest_stiffness, strict=True):
+        for matrix, packed in zip(full, model.stiffness_corrections, strict=True):
             matrix[upper] = packed
             matrix.T[upper] = packed
-        ends = [tuple(pair) for pair in model.stiffness_ends.tolist()]
-        return blended_rest_stiffness(full, ends, self.w, self.scales)
+        ends = [tuple(pair) for pair in model.correction_ends.tolist()]
+        return blended_correction(full, ends, self.w, self.scales)
 
     def elastic(self, q: Floats) -> tuple[Floats, Floats]:
         x = self.rest + (self.rows @ q).reshape(-1, 3)
         force = self.share * self.body.force(x, self.rest).reshape(-1)
         stiffness = self.body.stiffness(x, self.rest).toarray() * self.share[:, None]
-        reduced = self.rows.T @ force, self.rows.T @ stiffness @ self.rows
-        exact = self.rest_stiffness()
-        if exact is None:
-            return reduced
-        at_rest = self.body.stiffness(self.rest, self.rest).toarray() * self.share[:, None]
-        missed = exact - self.rows.T @ at_rest @ self.rows
-        return reduced[0] + missed @ q, reduced[1] + missed
+        extra = self.correction()
+        return (
+            self.rows.T @ force + extra @ q,
+            self.rows.T @ stiffness @ self.rows + extra,
+        )
 
     def inertia(self, a: Floats) -> Floats:
         """Return the reduced inertial force of accelerations (n, 3) of all tet vertices."""

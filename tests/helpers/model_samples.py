@@ -73,14 +73,6 @@ def _triangles(rng: np.random.Generator, count: int, r: int) -> np.ndarray:
     return packed
 
 
-def _stiffnesses(rng: np.random.Generator, poses: int, pairs: int, r: int) -> np.ndarray:
-    """Upper triangles of matrices of stiffness at poses, positive definite, and of pairs."""
-    packed = _triangles(rng, poses + pairs, r)
-    diagonal = np.cumsum([0, *range(r, 1, -1)])
-    packed[:poses, diagonal] += 1e5
-    return packed
-
-
 def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any]:
     """Return arguments of `PoseSpaceModel.make`, with random bases and cubature."""
     rng = np.random.default_rng(seed)
@@ -125,9 +117,8 @@ def sample_fields(seed: int = 0, interpolation: str = "frames") -> dict[str, Any
         "root_eigenvalues": np.linspace(10, 90, sum(MODES)),
         "elastic_tets": np.sort(rng.choice(len(mesh.tets), 12, replace=False)),
         "elastic_weights": rng.random((m, 12)),
-        "rest_stiffness": _stiffnesses(rng, m, 1, sum(MODES)),
-        "trained_energies": np.array([1e3, 2e3, 3e3]),
-        "stiffness_ends": np.array([[0, 2]]),
+        "stiffness_corrections": _triangles(rng, m + 1, sum(MODES)),
+        "correction_ends": np.array([[0, 2]]),
         "inertial_vertices": np.sort(rng.choice(free, 8, replace=False)),
         "inertial_weights": rng.random((m, 8)),
         "inertial_corrections": _sparse(rng, (m, 8, 3, sum(MODES))),

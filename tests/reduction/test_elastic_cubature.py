@@ -145,7 +145,7 @@ def test_errors_fall_with_the_count_and_hold_on_fresh_samples(bent: Bent, linear
             many.tets,
             many.weights[i],
             bent.samples(i, 60),
-            rest_stiffness=None if many.rest_stiffness is None else many.rest_stiffness[i],
+            correction=None if many.corrections is None else many.corrections[i],
         )
         for i in range(2)
     ]
@@ -155,13 +155,13 @@ def test_errors_fall_with_the_count_and_hold_on_fresh_samples(bent: Bent, linear
 def test_an_exact_linear_part_leaves_less_error(bent: Bent) -> None:
     plain = bent.cubature(24, amplitude=0.01)
     exact = bent.cubature(24, amplitude=0.01, linear="exact")
-    assert plain.rest_stiffness is None
+    assert plain.corrections is None
     assert exact.train_error < plain.train_error / 1.5
     for i in range(2):
         pose = bent.body, bent.rests[i], bent.bases[i], bent.regions
         small = bent.samples(i, 10, amplitude=1e-6)
         found = exact.tets, exact.weights[i], small
-        assert force_error(*pose, *found, rest_stiffness=exact.rest_stiffness[i]) < 1e-4
+        assert force_error(*pose, *found, correction=exact.corrections[i]) < 1e-4
         assert force_error(*pose, plain.tets, plain.weights[i], small) > 1e-3
 
 

@@ -404,7 +404,7 @@ def test_obstacles_that_know_no_distance_are_refused() -> None:
 
 
 def test_names_in_docstrings_can_be_imported() -> None:
-    for name in ("blended_rest_stiffness", "Between", "fit_weights", "handle_weights"):
+    for name in ("blended_correction", "Between", "fit_weights", "handle_weights"):
         assert name in supple.reduction.__all__
         assert hasattr(supple.reduction, name)
     assert "column_scales" in supple.engines.pose_space.__all__

@@ -10,7 +10,7 @@ from supple.reduction.null_space import NullSpace, null_space
 if TYPE_CHECKING:
     from supple.reduction.build_log import BuildLog
     from supple.reduction.compliance import inertial_displacements
-    from supple.reduction.cubature.accuracy import blended_rest_stiffness, fit_weights, force_error
+    from supple.reduction.cubature.accuracy import blended_correction, fit_weights, force_error
     from supple.reduction.cubature.elastic_cubature import (
         Between,
         ElasticCubature,
@@ -43,7 +43,7 @@ __all__ = [
     "Modes",
     "NullSpace",
     "Region",
-    "blended_rest_stiffness",
+    "blended_correction",
     "border_jump",
     "contact_constraints",
     "elastic_cubature",

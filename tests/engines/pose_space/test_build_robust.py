@@ -274,7 +274,7 @@ def test_failures_between_poses_are_reported_and_do_not_end_the_build(monkeypatc
     assert "vanishes" in first["trouble"]
     assert "to_recomputed" not in first
     assert "trouble" not in second
-    assert len(model.stiffness_ends) == 1
+    assert len(model.correction_ends) == 1
     assert model.report["mid_pose_frequency_ratio"] == max(second["to_recomputed"])
 
 

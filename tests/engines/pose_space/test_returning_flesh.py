@@ -15,7 +15,7 @@ from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.crowd import Crowd
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
-from supple.reduction.cubature.accuracy import blended_rest_stiffness
+from supple.reduction.cubature.accuracy import blended_correction
 
 DT = 1 / 180
 
@@ -44,14 +44,14 @@ def thrown(model: PoseSpaceModel, seed: int, far: float) -> np.ndarray:
 
 
 def stiffness_at(model: PoseSpaceModel, weights: np.ndarray) -> np.ndarray:
-    assert model.rest_stiffness is not None
+    assert model.stiffness_corrections is not None
     upper = np.triu_indices(model.n_modes)
-    matrices = np.zeros((len(model.rest_stiffness), model.n_modes, model.n_modes))
-    for matrix, packed in zip(matrices, model.rest_stiffness, strict=True):
+    matrices = np.zeros((len(model.stiffness_corrections), model.n_modes, model.n_modes))
+    for matrix, packed in zip(matrices, model.stiffness_corrections, strict=True):
         matrix[upper] = packed
         matrix.T[upper] = packed
-    ends = [(int(i), int(j)) for i, j in model.stiffness_ends]
-    return blended_rest_stiffness(matrices, ends, weights)
+    ends = [(int(i), int(j)) for i, j in model.correction_ends]
+    return blended_correction(matrices, ends, weights)
 
 
 def lowest_stiffness(model: PoseSpaceModel, poses: np.ndarray) -> float:

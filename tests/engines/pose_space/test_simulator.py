@@ -621,7 +621,9 @@ def test_the_reduced_motion_is_near_the_full_one():
     near = distance_from_full(model)
     assert near < 0.095  # 0.082 to 0.091 with other seeds of the twenty cubature tets
     # What it takes: the bound is one that these do not keep.
-    uncorrected = replace(model, rest_stiffness=None, stiffness_ends=model.stiffness_ends[:0])
+    uncorrected = replace(
+        model, stiffness_corrections=None, correction_ends=model.correction_ends[:0]
+    )
     assert distance_from_full(uncorrected) > 1.5 * near
     light: dict[str, Any] = {
         "inertial_weights": 0.8 * model.inertial_weights,
@@ -711,8 +713,8 @@ def test_stiffness_may_change_as_it_moves_and_equals_a_stiffer_material(
     x_scene: PoseSpaceModel,
 ) -> None:
     stiffer = replace(x_scene, young=4 * np.asarray(x_scene.young))
-    if x_scene.rest_stiffness is not None:
-        stiffer = replace(stiffer, rest_stiffness=4 * x_scene.rest_stiffness)
+    if x_scene.stiffness_corrections is not None:
+        stiffer = replace(stiffer, stiffness_corrections=4 * x_scene.stiffness_corrections)
     skins = []
     for model, factor in ((stiffer, 1.0), (x_scene, 4.0), (x_scene, 1.0)):
         simulator = PoseSpaceSimulator(model)

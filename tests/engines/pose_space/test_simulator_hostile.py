@@ -311,9 +311,8 @@ def mirroring_bar() -> tuple[PoseSpaceModel, float]:
         "bases": (basis,),
         "basis_bits": 32,
         "mass_products": np.array([[mass]], np.float32),
-        "rest_stiffness": None,
-        "trained_energies": None,
-        "stiffness_ends": bar.stiffness_ends[:0],
+        "stiffness_corrections": None,
+        "correction_ends": bar.correction_ends[:0],
         "inertial_corrections": None,
         "root_eigenvalues": bar.root_eigenvalues[:1],
     }

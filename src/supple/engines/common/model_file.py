@@ -32,7 +32,7 @@ Header = dict[str, Any]
 Model = TypeVar("Model", bound="StoredModel")
 
 MODEL_FORMAT, STVK_FORMAT = "supple model", "supple stvk"
-VERSION = 2
+VERSION = 1
 LARGEST_FILES = {MODEL_FORMAT: 8 * 2**30, STVK_FORMAT: 16 * 2**30}
 #: Total size of all arrays over that of the stored ones, where arrays share their bytes.
 MOST_SHARED = 8

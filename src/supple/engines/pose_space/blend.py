@@ -1,7 +1,7 @@
 """Blending at a pose: weights of the stored poses, and weighted sums of their tables.
 
 All tables have a row for each pose, so that one loop, which streams through memory once, serves
-bases, rotations, mass and stiffness at rest (xu2016 eq. 14 to 16).
+bases, rotations, mass and corrections (xu2016 eq. 14 to 16).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class PoseTables(NamedTuple):
     """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
     products: Singles
     """(m(m+1)/2, r(r+1)/2) `PoseSpaceModel.mass_products`."""
-    rest_stiffness: Singles
-    """(m + pairs, r(r+1)/2) K₀ of poses and pairs of poses; no rows for the paper's cubature."""
+    corrections: Singles
+    """(m + pairs, r(r+1)/2) ΔK, or K₀, of poses and pairs of poses."""
     ends: Ints
     """(pairs, 2) poses of each pair."""
     trained_energies: Floats
@@ -61,8 +61,8 @@ class Blend(NamedTuple):
     """(m,) weights in float32."""
     pairs: Singles
     """(m(m+1)/2,) w_i w_j."""
-    stiffness_shares: Singles
-    """(m + pairs,) weights of the rows of `PoseTables.rest_stiffness`."""
+    corrections: Singles
+    """(m + pairs,) weights of the stiffness corrections."""
     active: Ints
     """Rows of a table whose weight is not negligible."""
     factors: Singles
@@ -83,10 +83,10 @@ class Blend(NamedTuple):
     inertial: Singles
     """Blended blocks of the inertial cubature."""
     mass: Singles
-    rest_stiffness: Singles
-    """(r(r+1)/2,) packed M̂ and K₀; K₀ is empty for the paper's cubature."""
+    correction: Singles
+    """(r(r+1)/2,) packed M̂ and ΔK, or K₀."""
     trained_energy: Floats
-    """(1,) largest ½zᵀK₀z of the training motions; 0 if not known."""
+    """(1,) largest ½zᵀK₀z of the training motions; 0 for random samples."""
     column_scale: Floats
     """(r,) ϒ, which normalises the blended columns by mass (xu2016 eq. 15)."""
 
@@ -102,14 +102,14 @@ class Blend(NamedTuple):
     ) -> Self:
         """Make arrays for tables of k cubature vertices and r modes."""
         m, packed = len(elastic.basis), n_modes * (n_modes + 1) // 2
-        rows = max(len(poses.products), len(poses.rest_stiffness), m)
+        rows = max(len(poses.products), len(poses.corrections), m)
         widest = int(max(elastic.width.max(initial=0), inertial.width.max(initial=0)))
         return cls(
             weights=np.zeros(m),
             distances=np.zeros(m),
             shares=np.zeros(m, np.float32),
             pairs=np.zeros(len(poses.products), np.float32),
-            stiffness_shares=np.zeros(len(poses.rest_stiffness), np.float32),
+            corrections=np.zeros(len(poses.corrections), np.float32),
             active=np.zeros(rows, np.int64),
             factors=np.zeros(m * widest, np.float32),
             quaternions=np.zeros(poses.quaternions.shape[1], np.float32),
@@ -121,7 +121,7 @@ class Blend(NamedTuple):
             basis=np.zeros(elastic.basis.shape[1], np.float32),
             inertial=np.zeros(inertial.plain.shape[1], np.float32),
             mass=np.zeros(packed, np.float32),
-            rest_stiffness=np.zeros(packed if len(poses.rest_stiffness) else 0, np.float32),
+            correction=np.zeros(packed, np.float32),
             trained_energy=np.zeros(1),
             column_scale=np.ones(n_modes),
         )
@@ -168,14 +168,13 @@ def blend_bases(elastic: ElasticTables, inertial: InertialTables, blend: Blend) 
 
 @compiled_fused
 def blend_mass(tables: PoseTables, blend: Blend) -> None:
-    """Blend the reduced mass and K₀ by the poses' weights; compute ϒ from the mass."""
+    """Blend the reduced mass and ΔK by the poses' weights; compute ϒ from the mass."""
     weights = blend.weights
     _pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
-    if len(tables.rest_stiffness):
-        shares = blend.stiffness_shares
-        _set_stiffness_shares(weights, tables.ends, shares)
-        blend_rows(tables.rest_stiffness, shares, blend.active, blend.rest_stiffness)
+    if len(tables.corrections):
+        _correction_shares(weights, tables.ends, blend.corrections)
+        blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
     blend.trained_energy[0] = _positive_mean(weights, tables.trained_energies)
     n, at = len(blend.column_scale), 0
     for i in range(n):
@@ -313,10 +312,10 @@ def _pair_shares(weights: Floats, out: Singles) -> None:
 
 
 @compiled_fused
-def _set_stiffness_shares(weights: Floats, ends: Ints, out: Singles) -> None:
-    """Write the weight of each stored K₀: w_i of poses, 4 w_i w_j of pairs.
+def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
+    """Write the weight of each stored ΔK: w_i of poses, 4 w_i w_j of pairs.
 
-    See `supple.reduction.cubature.accuracy.blended_rest_stiffness`.
+    See `supple.reduction.cubature.accuracy.blended_correction`.
     """
     m = len(weights)
     for i in range(m):

@@ -60,7 +60,7 @@ class ElasticTables(NamedTuple):
     parameters: Floats
     """(c, …) parameters of a material that is the same at all poses."""
     rest_derivatives: Floats
-    """(c, 9, 9) ∂P/∂F at rest, whose linear part is K₀'s; none for the paper's cubature."""
+    """(c, 9, 9) ∂P/∂F at rest, which is subtracted where K₀ has the linear part; else none."""
     young: Floats
     poisson: Floats
     """(m, c) where the material changes with the pose, else (0, c)."""

@@ -208,9 +208,9 @@ class RuntimeModel:
     def _pose_tables(self) -> PoseTables:
         model, weights = self.model, self.model.pose_weights
         packed = self.n_modes * (self.n_modes + 1) // 2
-        stiffness, energies = model.rest_stiffness, model.trained_energies
-        if stiffness is None:
-            stiffness = np.zeros((0, packed), np.float32)
+        corrections, energies = model.stiffness_corrections, model.trained_energies
+        if corrections is None:
+            corrections = np.zeros((0, packed), np.float32)
         return PoseTables(
             weights.scales,
             weights.scaled_poses,
@@ -218,8 +218,8 @@ class RuntimeModel:
             weights.constant,
             self._vertex_quaternions(self.vertices),
             model.mass_products,
-            stiffness,
-            model.stiffness_ends.astype(np.int64).reshape(-1, 2),
+            corrections,
+            model.correction_ends.astype(np.int64).reshape(-1, 2),
             np.zeros(0) if energies is None else energies.astype(np.float64),
         )
 
@@ -251,10 +251,10 @@ class RuntimeModel:
         )
 
     def _rest_derivatives(self, parameters: Floats) -> Floats:
-        """Return ∂P/∂F (c, 9, 9) at rest of tets with these parameters; none without K₀."""
-        count = 0 if self.model.rest_stiffness is None else len(parameters)
-        out = np.zeros((count, 9, 9))
-        scratch, listed = np.zeros((9, 3, 3)), np.ascontiguousarray(parameters[:count])
+        """Return ∂P/∂F (c, 9, 9) of tets at rest by their parameters; none without K₀."""
+        count = 0 if self.model.trained_energies is None else len(parameters)
+        out, scratch = np.zeros((count, 9, 9)), np.zeros((9, 3, 3))
+        listed = np.ascontiguousarray(parameters[:count])
         write_rest_derivatives(self.kind, listed, scratch[0], scratch[3:], out)
         return out
 
@@ -327,9 +327,9 @@ def _stored_bases(model: PoseSpaceModel) -> tuple[list[NDArray], Singles]:
 def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     """Return tables of the same model with factors (T,) on Young's modulus of each tet.
 
-    Cubature tets use their factors. The stiffness at rest is scaled to S K₀ S, which is positive
-    definite; sᵢ² is the ratio of K̂ᵢᵢ with factors to K̂ᵢᵢ without. Modes and cubature are those of
-    the model; a model built with these stiffnesses is more accurate.
+    Cubature tets use their factors. The correction ΔK, or K₀, is scaled to S ΔK S, with sᵢ² the
+    ratio of K̂ᵢᵢ with factors to K̂ᵢᵢ without. Modes and cubature are those of the model; a model
+    built with these stiffnesses is more accurate.
     """
     model = runtime.model
     material, tets = model.material(0), _cubature_tets(runtime)
@@ -342,9 +342,10 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
         rest_derivatives=runtime._rest_derivatives(parameters),
         young=elastic.young * factors[tets],
     )
-    if len(runtime.poses.rest_stiffness):
-        scaled = _scaled_stiffness(runtime, factors[tets], tets)
-        tables.poses = runtime.poses._replace(rest_stiffness=scaled)
+    corrections = runtime.poses.corrections
+    if len(corrections):
+        scaled = _scaled_corrections(corrections, runtime, factors[tets], tets)
+        tables.poses = runtime.poses._replace(corrections=scaled)
     return tables
 
 
@@ -356,8 +357,10 @@ def _cubature_tets(runtime: RuntimeModel) -> np.ndarray:
     return np.array([place[tuple(each)] for each in corners], np.int64)
 
 
-def _scaled_stiffness(runtime: RuntimeModel, factors: Floats, tets: np.ndarray) -> Singles:
-    """Return S K₀ S of all poses and pairs of poses."""
+def _scaled_corrections(
+    corrections: Singles, runtime: RuntimeModel, factors: Floats, tets: np.ndarray
+) -> Singles:
+    """Return S ΔK S of all poses and pairs of poses."""
     energies = _mode_energies(runtime, tets)
     before, after = energies.sum(axis=1), (energies * factors[:, None]).sum(axis=1)
     positive = before > 0
@@ -366,7 +369,7 @@ def _scaled_stiffness(runtime: RuntimeModel, factors: Floats, tets: np.ndarray) 
     ends = runtime.poses.ends
     rows = np.concatenate([scales, 0.5 * (scales[ends[:, 0]] + scales[ends[:, 1]])])
     i, j = np.triu_indices(runtime.n_modes)
-    return (runtime.poses.rest_stiffness * rows[:, i] * rows[:, j]).astype(np.float32)
+    return (corrections * rows[:, i] * rows[:, j]).astype(np.float32)
 
 
 def _mode_energies(runtime: RuntimeModel, tets: np.ndarray) -> Floats:

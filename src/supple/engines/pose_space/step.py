@@ -93,8 +93,8 @@ class StepTables(NamedTuple):
         poses = runtime.poses
         # These are read-only in a built model but not in an unpickled one, for which Numba would
         # compile everything again.
-        products, stiffness = _read_only(poses.products), _read_only(poses.rest_stiffness)
-        poses = poses._replace(products=products, rest_stiffness=stiffness)
+        products, corrections = _read_only(poses.products), _read_only(poses.corrections)
+        poses = poses._replace(products=products, corrections=corrections)
         tables = runtime.elastic, runtime.inertial, runtime.frames
         return cls(poses, *tables, runtime.normalise, runtime.kind)
 

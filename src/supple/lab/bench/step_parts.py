@@ -53,7 +53,7 @@ PARTS = {
     "rig_tets": "rig, cubature",
     "frames": "weights, frames",
     "bases": "bases, cubature",
-    "mass": "mass, stiffness at rest",
+    "mass": "mass, corrections",
     "inertia": "inertial forces",
     "elastic": "elastic forces",
     "solution": "solution",
@@ -189,7 +189,7 @@ def _work(stepper: Stepper, q: Any) -> Work:
     elastic, inertial, skin, r = tables.elastic, tables.inertial, runtime.skin, runtime.n_modes
     poses = int((np.abs(blend.shares) > NEGLIGIBLE).sum())
     rows = int((np.abs(blend.pairs) > NEGLIGIBLE).sum())
-    rows += int((np.abs(blend.stiffness_shares) > NEGLIGIBLE).sum())
+    rows += int((np.abs(blend.corrections) > NEGLIGIBLE).sum())
     blocks, moving, packed = elastic.basis.shape[1], inertial.plain.shape[1], r * (r + 1) // 2
     count, width = np.diff(elastic.first), elastic.width
     # For each tet: G from 12 rows, G z, V ∂P/∂F G, Gᵀ P, and the upper blocks of Gᵀ (V ∂P/∂F G).

@@ -139,7 +139,7 @@ class Budget:
         arrays = model.mesh.tets, model.tet_rig(middle), model.rig(middle), model.poses
         matter = model.material_kind, model.young, model.poisson, model.density, model.fixed
         weights = model.elastic_weights, model.inertial_weights
-        added = model.rest_stiffness, model.inertial_corrections
+        added = model.stiffness_corrections, model.inertial_corrections
         reduced = *model.bases, model.mass_products, *weights, *added
         moving = motion.times, motion.poses, motion.roots, list(motion.cuts)
         settings = self.options, self.rate, self.accuracy, FINE, SAMPLED
@@ -378,9 +378,8 @@ def without_cubature(
         fields |= {
             "elastic_tets": tets,
             "elastic_weights": np.ones((count, len(tets)), np.float32),
-            "rest_stiffness": None,
-            "trained_energies": None,
-            "stiffness_ends": np.empty((0, 2), np.int32),
+            "stiffness_corrections": None,
+            "correction_ends": np.empty((0, 2), np.int32),
         }
     if inertial:
         fields |= {

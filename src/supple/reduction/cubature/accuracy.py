@@ -56,12 +56,11 @@ def force_error(
     weights: ArrayLike,
     samples: ArrayLike,
     *,
-    rest_stiffness: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
 ) -> float:
     """Return the error of cubature at any pose: the root mean square of ‖Δf̃‖/‖f̃‖ over samples.
 
-    f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is the error of cubature, which approximates f̃ by
-    Σ v_e U_eᵀ f_e, or by K₀q + Σ v_e U_eᵀ(f_e − K_e U_e q) with the tets' stiffnesses K_e at rest:
+    f̃(q) = Σ U_eᵀ f_e over all tets, and Δf̃ is the error Σ v_e U_eᵀ f_e + ΔK q − f̃ of cubature:
     with rows divided by ‖f̃‖ as in xu2016 eq. 18, that is ‖A v − b‖ / ‖b‖ of eq. 17 and 19.
 
     Parameters
@@ -72,9 +71,9 @@ def force_error(
         (c,) cubature tets and their weights at the pose.
     samples
         (r, t) reduced displacements, such as `force_samples` draws.
-    rest_stiffness
-        K₀ (r, r) at the pose, such as that of `blended_rest_stiffness`; None for the paper's
-        cubature (eq. 21).
+    correction
+        ΔK (r, r) at the pose, such as that of `blended_correction`; None for the paper's cubature
+        (eq. 21).
 
     Raises
     ------
@@ -84,12 +83,11 @@ def force_error(
     pose = PoseForces.of(body, rest, basis, regions)
     chosen = PoseForces.of(body, rest, basis, regions, tets=tets)
     v = checked_array("cubature weights", weights, (len(chosen.tets),))
-    stiffness = rest_stiffness
-    if stiffness is not None:
-        stiffness = checked_array("stiffness at rest", stiffness, (pose.rank, pose.rank))
+    if correction is not None:
+        correction = checked_array("correction", correction, (pose.rank, pose.rank))
     q = _checked_samples(samples, pose)
     with single_threaded(), np.errstate(over="ignore", invalid="ignore"):
-        return _relative(pose.reduced(q), _cubature(chosen, q, v, stiffness))
+        return _relative(pose.reduced(q), _cubature(chosen, q, v, correction))
 
 
 def check_linear(linear: str) -> None:
@@ -135,19 +133,18 @@ def cubature_error(
     tets: Ints,
     q: Floats,
     weights: Floats,
-    stiffness: Floats | None,
+    correction: Floats | None,
     total: Floats | None = None,
 ) -> float:
     """Return the relative error at samples q; `total` is as for `normal_equations`."""
     exact = pose.reduced(q) if total is None else total
-    return _relative(exact, _cubature(pose.only(tets), q, weights, stiffness))
+    return _relative(exact, _cubature(pose.only(tets), q, weights, correction))
 
 
-def _cubature(chosen: PoseForces, q: Floats, weights: Floats, stiffness: Floats | None) -> Floats:
-    """Return the forces of cubature (r, t), with the linear part K₀q if K₀ is given."""
-    if stiffness is None:
-        return chosen.reduced(q, weights)
-    return chosen.of_part(REMAINDER).reduced(q, weights) + stiffness @ q
+def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
+    """Return Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
+    forces = chosen.reduced(q, weights)
+    return forces if correction is None else forces + correction @ q
 
 
 def _relative(exact: Floats, approximate: Floats) -> float:
@@ -155,14 +152,14 @@ def _relative(exact: Floats, approximate: Floats) -> float:
     return float(np.sqrt(((np.linalg.norm(approximate - exact, axis=0) / norms) ** 2).mean()))
 
 
-# The reduced stiffness at rest at any pose.
+# Corrections of the reduced stiffness at any pose.
 
 
 Ends = Sequence[tuple[int, int]]
 
 
-def stiffness_weights(shares: ArrayLike, ends: Ends) -> Floats:
-    """Return the weight of each stored stiffness at a pose, (m + k,): those of the m poses have
+def correction_weights(shares: ArrayLike, ends: Ends) -> Floats:
+    """Return the weight of each stored correction at a pose, (m + k,): those of the m poses have
     the weights `shares` (m,) of the poses, and those of the k pairs `ends` 4 w_i w_j: 1 halfway
     between the two, 0 at every pose.
     """
@@ -171,32 +168,32 @@ def stiffness_weights(shares: ArrayLike, ends: Ends) -> Floats:
     return np.concatenate([w, [4 * positive[i] * positive[j] for i, j in ends]])
 
 
-def blended_rest_stiffness(
-    matrices: Floats, ends: Ends, shares: ArrayLike, scales: ArrayLike | None = None
+def blended_correction(
+    corrections: Floats, ends: Ends, shares: ArrayLike, scales: ArrayLike | None = None
 ) -> Floats:
-    """Return K₀ (r, r) at a pose: the stored matrices (m + k, r, r), weighted and scaled.
+    """Return ΔK (r, r) at a pose: the stored corrections (m + k, r, r), weighted and scaled.
 
     Parameters
     ----------
-    matrices, ends
-        Matrices of the poses, then of pairs of them.
+    corrections, ends
+        Corrections of the poses, then of pairs of them.
     shares
         (m,) weights of the poses.
     scales
         (r,) ϒ, by which interpolation scales the columns of the basis (xu2016 eq. 15).
     """
-    blend = np.tensordot(stiffness_weights(shares, ends), matrices, 1)
+    blend = np.tensordot(correction_weights(shares, ends), corrections, 1)
     if scales is None:
         return blend
     factors = checked_array("scales", scales, blend.shape[:1])
     return factors[:, None] * blend * factors
 
 
-def midway_stiffness(
+def midway_corrections(
     targets: Sequence[Floats], at_poses: Floats, ends: Ends, shares: Sequence[Floats]
 ) -> Floats:
-    """Return matrices (k, r, r) of pairs, such that K₀ is exact at intermediate poses. `targets`
-    are k matrices K₀ / ϒϒᵀ there, `at_poses` (m, r, r) those of the poses, `ends` the pair of
+    """Return corrections (k, r, r) of pairs, such that ΔK is exact at intermediate poses. `targets`
+    are k matrices ΔK / ϒϒᵀ there, `at_poses` (m, r, r) corrections of the poses, `ends` the pair of
     poses of each intermediate pose and `shares` (m,) their weights there.
     """
     if len(targets) == 0:
@@ -205,6 +202,6 @@ def midway_stiffness(
     remainders = np.array(
         [matrix - np.tensordot(w, at_poses, 1) for matrix, w in zip(targets, shares, strict=True)]
     )
-    # Matrices of other pairs have weights at an intermediate pose, too.
-    reach = np.array([stiffness_weights(w, ends)[m:] for w in shares])
+    # Corrections of other pairs have weights at an intermediate pose, too.
+    reach = np.array([correction_weights(w, ends)[m:] for w in shares])
     return np.tensordot(np.linalg.pinv(reach, rcond=1e-3), remainders, 1)

@@ -17,10 +17,10 @@ from supple.errors import SuppleError, warn
 from supple.linalg.blas import single_threaded
 from supple.linalg.nnls import joint_fit
 from supple.reduction.cubature.accuracy import (
-    blended_rest_stiffness,
+    blended_correction,
     check_linear,
     cubature_error,
-    midway_stiffness,
+    midway_corrections,
     normal_equations,
 )
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
@@ -60,7 +60,7 @@ class Between:
     shares
         (m,) weights of the poses.
     scales
-        (r,) factors by which interpolation scaled the columns; for the blended stiffness.
+        (r,) factors by which interpolation scaled the columns; for blended corrections.
     """
 
     body: ElasticBody
@@ -81,24 +81,27 @@ class ElasticCubature:
         (c,) ascending; the same at all poses.
     weights
         (m, c) v_i ≥ 0 (xu2016 eq. 19); between poses they are blended and clamped at 0 (eq. 20).
-    rest_stiffness
-        (m + k, r, r) K₀, the reduced stiffness at rest of each pose, then of each pair of `ends`;
-        see `blended_rest_stiffness`. With stiffnesses K_e of tets at rest, forces are
-        K₀q + Σ v_e U_eᵀ(f_e − K_e U_e q). None for the paper's forces, Σ v_e U_eᵀ f_e (eq. 21).
+    corrections
+        (m + k, r, r) ΔK = K̃ − Σ v_e U_eᵀ K_e U_e at rest, the error of the reduced stiffness:
+        forces are Σ v_e U_eᵀ f_e + ΔK q, and ΔK is added to stiffnesses. For each pose, then for
+        each pair of `ends`; see `blended_correction`. With `trained_energies` it is K̃ itself, and
+        forces are Σ v_e U_eᵀ (f_e − K_e U_e q) + K̃ q: the same at the poses, but between them
+        blends of K̃ are positive definite, which blends of differences need not be. None for the
+        paper's forces, Σ v_e U_eᵀ f_e (eq. 21).
     ends
         k pairs of poses, one for each intermediate pose.
     trained_energies
-        (m,) largest ½qᵀK₀q of the motions at each pose; None for random samples.
+        (m,) largest ½qᵀK̃q of the motions at each pose; None for random samples.
     train_errors, held_out_errors
         (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with the rows of every sample divided by
         the norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
     between_errors
-        (k,) errors of blended weights and stiffnesses at intermediate poses, on fresh samples.
+        (k,) errors of blended weights and corrections at intermediate poses, on fresh samples.
     """
 
     tets: Ints
     weights: Floats
-    rest_stiffness: Floats | None
+    corrections: Floats | None
     ends: tuple[tuple[int, int], ...]
     trained_energies: Floats | None
     train_errors: Floats
@@ -161,7 +164,7 @@ def elastic_cubature(
         of tens of percent.
     linear
         ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to the
-        nonlinear part of forces, and the linear part is the exact reduced stiffness of every pose:
+        nonlinear part of forces, and a correction ΔK makes the linear part exact at every pose:
         with the same tets, errors were 2 to 7 times smaller for the published characters.
     samples, amplitude
         Number of samples per pose, by default enough for the number of weights; and the largest
@@ -199,21 +202,24 @@ def elastic_cubature(
 def _trained(
     training: Training, blends: _Blends, linear: bool, count: int, options: TrainingOptions
 ) -> ElasticCubature:
-    """Choose tets, fit weights, measure errors; with `linear`, K₀ has the linear part."""
+    """Choose tets, fit weights, measure errors; with `linear`, corrections have the linear part."""
     exact, m = training.stiffnesses if linear else None, blends.shares.shape[1]
     tets, totals = _choose_tets(training, exact, count, blends.shares, options)
     options.tell(0.8, "fitting cubature weights")
     weights = _fit_poses(training, exact, tets, totals, blends.shares)
     blended = np.maximum(blends.shares @ weights, 0.0)
-    linear_parts = blends.blended(_stored_stiffness(exact, blends))
-    errors = _errors(training, tets, totals, blended, linear_parts, options)
-    stiffness = _stored_stiffness(None if exact is None else training.held, blends)
+    deltas = blends.corrections(_missed_stiffness(training, exact, tets, blended, blends))
+    errors = _errors(training, tets, totals, blended, deltas, options)
+    held = None if exact is None else training.held
     energies = None
-    if stiffness is not None and training.totals is not None:
-        pairs = zip(training.drawn[:m], training.held[:m], strict=True)
+    if held is None or training.totals is None:
+        corrections = _missed_stiffness(training, held, tets, blended, blends)
+    else:
+        corrections = _at_poses_and_pairs(held, blends)
+        pairs = zip(training.drawn[:m], held[:m], strict=True)
         energies = np.array([0.5 * (q * (K @ q)).sum(axis=0).max() for q, K in pairs])
     parts = errors[0, :m], errors[1, :m], errors[1, m:]
-    return ElasticCubature(tets, weights, stiffness, blends.ends, energies, *parts)
+    return ElasticCubature(tets, weights, corrections, blends.ends, energies, *parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,12 +232,12 @@ class _Blends:
     ends: tuple[tuple[int, int], ...]
     scales: list[Floats]
 
-    def blended(self, stored: Floats | None) -> list[Floats | None]:
-        """Return the blended stiffness at each of the m + k poses; None if none is stored."""
+    def corrections(self, stored: Floats | None) -> list[Floats | None]:
+        """Return the blended correction at each of the m + k poses; None if there are none."""
         if stored is None:
             return [None] * len(self.shares)
         return [
-            blended_rest_stiffness(stored, self.ends, *at)
+            blended_correction(stored, self.ends, *at)
             for at in zip(self.shares, self.scales, strict=True)
         ]
 
@@ -244,7 +250,7 @@ def _choose_tets(
     options: TrainingOptions,
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
-    `exact` are the reduced stiffnesses if they have the linear part.
+    `exact` are the reduced stiffnesses if corrections have the linear part.
     """
     poses, tell = training.poses, options.tell
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
@@ -280,8 +286,8 @@ def _fit_poses(
         stiffness = None if exact is None else exact[i]
         gram, right = normal_equations(pose, tets, training.drawn[i], stiffness, totals[i])
         if training.totals is not None and stiffness is not None:
-            # Weights that ignore the linear part fit forces less well between poses: the error of
-            # a man who hardly moves was then 0.8 instead of 0.2.
+            # Weights that ignore the linear part leave it to corrections, which are less accurate
+            # between poses: the error of a man who hardly moves was then 0.8 instead of 0.2.
             linear = stiffness @ training.drawn[i]
             more = normal_equations(
                 pose.of_part(LINEAR), tets, training.drawn[i], None, linear, totals[i]
@@ -292,14 +298,28 @@ def _fit_poses(
     return joint_fit(grams, rights, shares)
 
 
-def _stored_stiffness(exact: list[Floats] | None, blends: _Blends) -> Floats | None:
-    """Return the matrices (m + k, r, r) whose blends are the stiffnesses `exact` of all poses."""
+def _missed_stiffness(
+    training: Training,
+    exact: list[Floats] | None,
+    tets: Ints,
+    blended: Floats,
+    blends: _Blends,
+) -> Floats | None:
+    """Return the error (m + k, r, r) of the stiffnesses of cubature; None if `exact` is None."""
     if exact is None:
         return None
-    unscaled = [K / np.outer(s, s) for K, s in zip(exact, blends.scales, strict=True)]
+    missed = [
+        exact[i] - pose.only(tets).stiffness(blended[i]) for i, pose in enumerate(training.poses)
+    ]
+    return _at_poses_and_pairs(missed, blends)
+
+
+def _at_poses_and_pairs(matrices: list[Floats], blends: _Blends) -> Floats:
+    """Return the stored matrices (m + k, r, r) whose blends are the given ones at all poses."""
+    unscaled = [K / np.outer(s, s) for K, s in zip(matrices, blends.scales, strict=True)]
     m = blends.shares.shape[1]
     at_poses, rows = np.array(unscaled[:m]), list(blends.shares[m:])
-    between = midway_stiffness(unscaled[m:], at_poses, blends.ends, rows)
+    between = midway_corrections(unscaled[m:], at_poses, blends.ends, rows)
     return np.concatenate([at_poses, between])
 
 
@@ -308,20 +328,20 @@ def _errors(
     tets: Ints,
     totals: list[Floats],
     blended: Floats,
-    linear_parts: Sequence[Floats | None],
+    deltas: Sequence[Floats | None],
     options: TrainingOptions,
 ) -> Floats:
     """Return relative errors (2, m + k) at all poses, on samples of the fit and fresh ones."""
     errors = np.empty((2, len(training.poses)))
     for i, pose in enumerate(training.poses):
-        weights, stiffness = blended[i], linear_parts[i]
+        weights, delta = blended[i], deltas[i]
         if training.fresh is None:
             count = max(20, options.samples // 3)
             q, total = draw(pose, training.stiffnesses[i], count, options, i, 1), None
         else:
             q, total = training.fresh[i]
-        errors[0, i] = cubature_error(pose, tets, training.drawn[i], weights, stiffness, totals[i])
-        errors[1, i] = cubature_error(pose, tets, q, weights, stiffness, total)
+        errors[0, i] = cubature_error(pose, tets, training.drawn[i], weights, delta, totals[i])
+        errors[1, i] = cubature_error(pose, tets, q, weights, delta, total)
     return errors
 
 

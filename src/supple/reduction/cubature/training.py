@@ -117,7 +117,7 @@ class TrainingOptions:
 @dataclass(frozen=True, eq=False)
 class Training:
     """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
-    `held` are the stiffnesses of the model: with contacts, which samples may lack.
+    `held` are the stiffnesses that corrections complete: with contacts, which samples may lack.
     `totals` are forces (r, t) of the samples where they are not those of their displacements, and
     `fresh` are other samples with such forces.
     """

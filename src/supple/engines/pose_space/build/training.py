@@ -14,7 +14,7 @@ from supple.engines.pose_space.build.sampled_poses import Midpoint, SampledPoses
 from supple.engines.pose_space.interpolation import column_scales
 from supple.engines.pose_space.model.model import PoseSpaceModel, packed_products
 from supple.errors import SuppleError
-from supple.reduction.cubature.accuracy import blended_rest_stiffness, force_error
+from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.inertial_cubature import InertialCubature, inertial_cubature
 from supple.reduction.cubature.samples import force_samples
@@ -178,11 +178,11 @@ def _error_at(
 ) -> float:
     samples = force_samples(pose.body, pose.rest, pose.basis, regions, _SAMPLES, seed=seed + 1)
     weights = np.maximum(np.asarray(pose.shares) @ elastic.weights, 0.0)
-    stiffness = elastic.rest_stiffness
-    if stiffness is not None:
-        stiffness = blended_rest_stiffness(stiffness, elastic.ends, pose.shares, pose.scales)
+    correction = None
+    if elastic.corrections is not None:
+        correction = blended_correction(elastic.corrections, elastic.ends, pose.shares, pose.scales)
     case = pose.body, pose.rest, pose.basis, regions
-    return force_error(*case, elastic.tets, weights, samples, rest_stiffness=stiffness)
+    return force_error(*case, elastic.tets, weights, samples, correction=correction)
 
 
 def _model(
@@ -194,8 +194,7 @@ def _model(
 ) -> PoseSpaceModel:
     setup, aligned = sampled.setup, sampled.aligned
     character, flesh = setup.character, setup.flesh
-    stiffness = elastic.rest_stiffness
-    packed = None if stiffness is None else packed_products(stiffness)
+    packed = None if elastic.corrections is None else packed_products(elastic.corrections)
     return PoseSpaceModel.make(
         name=character.name,
         surface=character.surface,
@@ -215,8 +214,8 @@ def _model(
         mass_products=aligned.products,
         elastic_tets=elastic.tets,
         elastic_weights=elastic.weights,
-        rest_stiffness=packed,
-        stiffness_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
+        stiffness_corrections=packed,
+        correction_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
         trained_energies=elastic.trained_energies,
         inertial_vertices=inertial.vertices,
         inertial_weights=inertial.weights,

@@ -65,12 +65,14 @@ class ModelFields(FleshFields):
         transpose where i < j, of which the upper triangle is stored, row by row.
     elastic_tets, elastic_weights
         (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
-    rest_stiffness, stiffness_ends
-        (m + k, r(r+1)/2), (k, 2) K₀, the reduced stiffness at rest, at the poses and at pairs of
-        poses, upper triangles row by row; see `supple.reduction.blended_rest_stiffness`. Cubature
-        has the nonlinear forces only. None and empty for the paper's cubature.
+    stiffness_corrections, correction_ends
+        (m + k, r(r+1)/2), (k, 2) ΔK, the error of this cubature in the reduced stiffness at rest,
+        at the poses and at pairs of poses, upper triangles row by row; see
+        `supple.reduction.blended_correction`. None and empty for the paper's cubature.
     trained_energies
-        (m,) largest ½qᵀK₀q of the motions that trained the cubature; None for random samples.
+        (m,) largest ½qᵀK₀q of the motions that trained the cubature. The corrections are then K₀,
+        the whole reduced stiffness at rest, and cubature has the nonlinear forces only. None for
+        cubature of random samples.
     inertial_vertices, inertial_weights
         (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
     inertial_corrections
@@ -101,8 +103,8 @@ class ModelFields(FleshFields):
     mass_products: Singles
     elastic_tets: Ints
     elastic_weights: Singles
-    rest_stiffness: Singles | None = None
-    stiffness_ends: Ints = field(default_factory=lambda: np.empty((0, 2), np.int32))
+    stiffness_corrections: Singles | None = None
+    correction_ends: Ints = field(default_factory=lambda: np.empty((0, 2), np.int32))
     trained_energies: Singles | None = None
     inertial_vertices: Ints
     inertial_weights: Singles
@@ -224,7 +226,7 @@ def _cubature(model: ModelFields, fields: Values) -> Values:
             raise SuppleError(f"{what}: a weight is {weights.min():.3g}; none may be negative")
         checked |= {f"{kind}_{points}": chosen, f"{kind}_weights": weights}
     r = sum(basis.shape[3] for basis in fields["bases"])
-    checked |= _rest_stiffness(model, m, r)
+    checked |= _stiffness_corrections(model, m, r)
     rows = model.inertial_corrections
     if rows is not None:
         shape = (m, len(checked["inertial_vertices"]), 3, r)
@@ -232,27 +234,26 @@ def _cubature(model: ModelFields, fields: Values) -> Values:
     return checked | {"inertial_corrections": rows}
 
 
-def _rest_stiffness(model: ModelFields, m: int, r: int) -> Values:
-    ends = np.asarray(model.stiffness_ends)
+def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
+    ends = np.asarray(model.correction_ends)
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise SuppleError(f"pairs of poses of shape {ends.shape}; expected (pairs, 2) numbers")
     if ends.size and not (ends.min() >= 0 and ends.max() < m and (ends[:, 0] != ends[:, 1]).all()):
-        raise SuppleError(f"a stiffness has a pair of poses that is not among {m} poses")
-    stiffness, energies = model.rest_stiffness, model.trained_energies
-    if stiffness is None and (len(ends) or energies is not None):
-        raise SuppleError("there are pairs of poses or energies, but no stiffness at rest")
-    if stiffness is not None:
+        raise SuppleError(f"a correction has a pair of poses that is not among {m} poses")
+    corrections = model.stiffness_corrections
+    if corrections is None and len(ends):
+        raise SuppleError("there are pairs of poses, but no corrections of the stiffness")
+    if corrections is not None:
         shape = (m + len(ends), r * (r + 1) // 2)
-        stiffness = stored_array("stiffness at rest", stiffness, shape)
+        corrections = stored_array("corrections of the stiffness", corrections, shape)
+    energies = model.trained_energies
     if energies is not None:
         energies = stored_array("energies of the training", energies, (m,))
-        if not energies.min() > 0:
-            raise SuppleError(
-                f"an energy of the training is {energies.min():.3g}; use positive ones"
-            )
+        if corrections is None or not energies.min() > 0:
+            raise SuppleError("energies of the training must be positive and need corrections")
     return {
-        "rest_stiffness": stiffness,
-        "stiffness_ends": frozen(ends.astype(np.int32)),
+        "stiffness_corrections": corrections,
+        "correction_ends": frozen(ends.astype(np.int32)),
         "trained_energies": energies,
     }
 

@@ -29,7 +29,7 @@ from supple.engines.pose_space.interpolation import (
     reduced_frequencies,
 )
 from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
-from supple.reduction.cubature.accuracy import blended_rest_stiffness, force_error
+from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.samples import dense_basis, force_samples
 from supple.rig.poses.pose_weights import PoseWeights
@@ -320,18 +320,11 @@ def _error(
     at, regions = case.blend(aligned, part), case.body.regions
     samples = force_samples(at.body, at.rest, at.basis, regions, _SAMPLES, seed=1)
     weights = np.maximum(np.asarray(at.shares) @ cubature.weights, 0.0)
-    stiffness = cubature.rest_stiffness
-    if stiffness is not None:
-        stiffness = blended_rest_stiffness(stiffness, cubature.ends, at.shares, at.scales)
+    correction = None
+    if cubature.corrections is not None:
+        correction = blended_correction(cubature.corrections, cubature.ends, at.shares, at.scales)
     return force_error(
-        at.body,
-        at.rest,
-        at.basis,
-        regions,
-        cubature.tets,
-        weights,
-        samples,
-        rest_stiffness=stiffness,
+        at.body, at.rest, at.basis, regions, cubature.tets, weights, samples, correction=correction
     )
 
 

@@ -237,7 +237,7 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
 def part_megabytes(model: Any) -> dict[str, float]:
     """Return the size of each part of a model in MB, from the model file and cubature arrays."""
     sizes = model.sizes()
-    elastic = (model.elastic_tets, model.elastic_weights, model.rest_stiffness)
+    elastic = (model.elastic_tets, model.elastic_weights, model.stiffness_corrections)
     inertial = (model.inertial_vertices, model.inertial_weights, model.inertial_corrections)
     sizes_of_parts = {
         "pose-space deformation": sizes["rig"],
