@@ -106,7 +106,7 @@ def test_charts_and_a_page_are_drawn(folder, monkeypatch):
         (["tail.glb", "--error", "7"], 1, "the error is 7"),
         (["tail.glb", "--strength", "-1"], 1, "strength -1"),
         (["tail.glb", "--keys", "spline", "-o", "x.csv"], 1, "--keys is not for .csv"),
-        (["tail.glb", "--plot", "x.jpg"], 1, "a sheet is a .png"),
+        (["tail.glb", "--plot", "x.jpg"], 1, "pictures are written as .png"),
         (["tail.glb", "--page", "x.txt"], 1, "a page ends in .html"),
         (["tail.glb", "--free", "names.txt"], 1, "names.txt"),
         (["tail.glb", "--engine", "full"], 1, "moves no parameters of the rig"),

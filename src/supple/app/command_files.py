@@ -37,8 +37,10 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
 
 def checked_sheet(path: Path) -> Path:
     """Return the path of a picture; SuppleError if it cannot be written."""
-    if path.suffix.lower() != ".png" or not path.parent.is_dir():
-        raise SuppleError(f"{path}: a sheet is a .png file in a folder that exists")
+    if path.suffix.lower() != ".png":
+        raise SuppleError(f"{path}: pictures are written as .png; use a name that ends in it")
+    if not path.parent.is_dir():
+        raise SuppleError(f"{path}: there is no folder {path.parent}")
     _check_access(path)
     return path
 

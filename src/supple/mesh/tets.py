@@ -124,7 +124,10 @@ def cotangent_laplacian(mesh: TetMesh, unit: float = 1.0) -> sp.csr_array:
     """
     volumes = mesh.volumes() / unit**3
     if not (volumes > 0).all():
-        raise MeshError(f"tet {int(np.argmin(volumes))} is inverted or flat; use mesh.oriented()")
+        raise MeshError(
+            f"tet {int(np.argmin(volumes))} is inverted or flat; use mesh.oriented() for inverted "
+            "tets, and mesh.without(mesh.degenerate_tets()) for flat ones"
+        )
     try:
         gradients = hat_gradients(mesh, unit)
     except np.linalg.LinAlgError:

@@ -267,7 +267,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bases": M.bases[:1]}, "each region needs one"),
     ({"bases": (M.bases[0][:2], M.bases[1])}, "expected \\(3, "),
     ({"bases": (M.bases[0] * np.nan, M.bases[1])}, 'region "near": not finite'),
-    ({"basis_vertices": M.basis_vertices[::-1]}, "basis of region .near.: 63 does not exist"),
+    ({"basis_vertices": M.basis_vertices[::-1]}, "basis of region .near.: index 63 does not exist"),
     (
         {"basis_vertices": (M.basis_vertices[0][::-1], M.basis_vertices[1])},
         "vertices of the region, ascending",

@@ -150,7 +150,7 @@ def force_samples(
         raise SuppleError("the basis has no displacement or no force; remove such columns")
     scale = amplitude * float(np.linalg.norm(np.ptp(body.rest, axis=0))) / largest
     if not np.isfinite(scale):
-        raise SuppleError(f"amplitude {amplitude:g} is too large or too small for the basis")
+        raise SuppleError(f"amplitude {amplitude:g} is too large for the basis; use a smaller one")
     factors = [_harmless(body, rest, displacement(chunk) * scale) for chunk in chunks]
     return q * scale * np.concatenate(factors)
 

@@ -36,9 +36,10 @@ def rounded(values: ArrayLike) -> NDArray[np.float32]:
 def narrowed(indices: ArrayLike) -> NDArray:
     """Convert non-negative integers to the narrowest of uint8, uint16 and int32."""
     integers = np.ascontiguousarray(indices)
-    largest = int(integers.max(initial=0))
-    if largest >= 2**31 or int(integers.min(initial=0)) < 0:
-        raise SuppleError(f"index {largest:,} cannot be stored; indices are 0 to 2³¹ − 1")
+    smallest, largest = int(integers.min(initial=0)), int(integers.max(initial=0))
+    if largest >= 2**31 or smallest < 0:
+        wrong = smallest if smallest < 0 else largest
+        raise SuppleError(f"index {wrong:,} cannot be stored; use 0 to 2³¹ − 1")
     kind = np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32
     return integers.astype(kind)
 

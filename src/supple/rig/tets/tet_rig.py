@@ -186,11 +186,13 @@ class TetRig:
     ) -> TetRig:
         """Make the rig from its stored fields."""
         if not isinstance(start, SurfaceFollower):
-            raise SuppleError(f"its start is a {type(start).__name__}, which is not a rig on tets")
+            raise SuppleError(
+                f"the rig before corrections is a {type(start).__name__}, not one of tets"
+            )
         count = len(mesh.vertices)
         if start.n_vertices != count:
             raise SuppleError(
-                f"its start has {start.n_vertices:,} vertices, its mesh has {count:,}"
+                f"the rig before corrections has {start.n_vertices:,} vertices, the mesh {count:,}"
             )
         if rotations is not None:
             rotations = np.concatenate([np.tile(IDENTITY, (1, count, 1)), rotations])

@@ -50,7 +50,7 @@ def _checked_amount(name: str, value: float) -> float:
     number = checked_number(name, value)
     lowest = 1e-12 if name in ("mass", "stiffness") else 0.0
     if not lowest <= number <= 1e12:
-        raise SuppleError(f"{name} must be {'positive' if lowest else 'at least 0'}, not {value}")
+        raise SuppleError(f"{name} must be between {lowest:g} and 1e12, not {value}")
     return number
 
 
