@@ -275,7 +275,7 @@ def test_failed_writes_are_one_line_errors_and_leave_nothing(two_clips, tmp_path
     frames = baked.frames.copy()
     frames[3, 2] = np.nan
     wrong = BakedMotion(two_clips, baked.motion, frames, 30.0)
-    with pytest.raises(SuppleError, match="baked frame 3 is not finite"):
+    with pytest.raises(SuppleError, match="failed at frame 3, "):
         save(target, wrong)
     assert not target.exists()
     original = tmp_path / "two.usda"

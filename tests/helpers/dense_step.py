@@ -56,6 +56,8 @@ class DenseStep:
         return blended_correction(full, ends, self.w, self.scales)
 
     def elastic(self, q: Floats) -> tuple[Floats, Floats]:
+        if self.model.trained_energies is not None:
+            return self.elastic_in_range(q)
         x = self.rest + (self.rows @ q).reshape(-1, 3)
         force = self.share * self.body.force(x, self.rest).reshape(-1)
         stiffness = self.body.stiffness(x, self.rest).toarray() * self.share[:, None]
@@ -64,6 +66,21 @@ class DenseStep:
             self.rows.T @ force + extra @ q,
             self.rows.T @ stiffness @ self.rows + extra,
         )
+
+    def elastic_in_range(self, q: Floats, least: float = 0.25) -> tuple[Floats, Floats]:
+        """Return force and stiffness of a model with `trained_energies`."""
+        exact, positive = self.correction(), np.maximum(self.w, 0)
+        trained = positive @ self.model.trained_energies / positive.sum()
+        beyond = max(np.sqrt(0.5 * q @ exact @ q / trained), 1.0)
+        x = self.rest + (self.rows @ (q / beyond)).reshape(-1, 3)
+        at_rest = self.body.stiffness(self.rest, self.rest).toarray()
+        linear = at_rest @ (x - self.rest).reshape(-1)
+        force = self.rows.T @ (self.share * (self.body.force(x, self.rest).reshape(-1) - linear))
+        stiffness = (self.body.stiffness(x, self.rest).toarray() - at_rest) * self.share[:, None]
+        work, linear_work = q @ force / beyond, q @ exact @ q / beyond**2
+        part = min((least - 1) * linear_work / work, 1.0) if work < 0 else 1.0
+        reduced = self.rows.T @ stiffness @ self.rows
+        return part * beyond * force + exact @ q, part * reduced + exact
 
     def inertia(self, a: Floats) -> Floats:
         """Return the reduced inertial force of accelerations (n, 3) of all tet vertices."""

@@ -259,8 +259,12 @@ def _check_frames(path: Path, baked: BakedMotion) -> None:
     expected = (count, len(baked.character.surface.vertices), 3)
     if frames.shape != expected:
         raise SuppleError(f"{path.name}: frames of shape {frames.shape}; expected {expected}")
+    if frames.dtype.kind != "f":
+        raise SuppleError(f"{path.name}: frames of type {frames.dtype}; give float32 numbers")
     for number, frame in enumerate(frames):
-        if not np.isfinite(frame).all():
+        with np.errstate(over="ignore"):
+            finite = np.isfinite(frame.astype(np.float32, copy=False)).all()
+        if not finite:
             raise SuppleError(
                 f"{path.name}: the simulation failed at frame {number}, {baked.times[number]:.3f} s"
                 f" (not finite); use stiffer flesh"

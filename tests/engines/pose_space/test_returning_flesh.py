@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import supple
 from engines.pose_space.test_shaken_build import CELLS, limb_options
+from engines.pose_space.test_simulator import both
 from helpers.build_samples import bending_bar
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.crowd import Crowd
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.errors import SuppleError
 from supple.reduction.cubature.accuracy import blended_correction
 
 DT = 1 / 180
@@ -110,6 +113,68 @@ def test_forces_beyond_the_trained_energy_continue_in_proportion(model: PoseSpac
         ends.append((near.q, away.q))
     np.testing.assert_array_equal(ends[0][0], ends[1][0])
     assert np.abs(ends[0][1] - ends[1][1]).max() > 1e-4 * np.abs(ends[0][1]).max()
+
+
+@pytest.mark.parametrize("energy", [1.0, 1e-5])
+def test_a_step_is_what_whole_matrices_give(model: PoseSpaceModel, energy: float) -> None:
+    """Inside of the range of the training, and beyond it."""
+    assert model.trained_energies is not None
+    ranged = replace(model, trained_energies=model.trained_energies * np.float32(energy))
+    assert max(both(ranged)) < 3e-6
+
+
+@pytest.mark.parametrize("factor", [0.1, 10.0])
+def test_one_local_stiffness_for_all_tets_is_a_stiffness(
+    model: PoseSpaceModel, factor: float
+) -> None:
+    ends = []
+    for local in (False, True):
+        simulator = PoseSpaceSimulator(model, DT, stiffness=1.0 if local else factor)
+        if local:
+            simulator.local_stiffness = np.full(len(model.mesh.tets), factor)
+        simulator.q = thrown(model, 0, 0.1)
+        for _ in range(5):
+            simulator.step(simulator.pose)
+        ends.append(simulator.q)
+    np.testing.assert_allclose(*ends, atol=1e-5 * np.abs(ends[0]).max())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trained_energies": np.zeros(3, np.float32)}, "must be positive"),
+        ({"trained_energies": np.full(3, np.nan, np.float32)}, "not finite"),
+        ({"trained_energies": np.ones(2, np.float32)}, "shape"),
+        ({"stiffness_corrections": None, "correction_ends": np.empty((0, 2), int)}, "need correc"),
+    ],
+)
+def test_wrong_energies_of_the_training_are_refused(
+    model: PoseSpaceModel, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SuppleError, match=message):
+        replace(model, **change)
+
+
+def test_a_stiffness_at_rest_that_is_not_positive_definite_is_refused(
+    model: PoseSpaceModel,
+) -> None:
+    assert model.stiffness_corrections is not None
+    with pytest.raises(SuppleError, match="pose 0 is not positive definite"):
+        replace(model, stiffness_corrections=-model.stiffness_corrections)
+
+
+def test_a_stiffness_that_is_indefinite_between_poses_does_not_restart_the_flesh(
+    model: PoseSpaceModel,
+) -> None:
+    assert model.stiffness_corrections is not None
+    rows = model.stiffness_corrections.copy()
+    rows[model.n_poses :] -= 2 * rows[0]
+    simulator = simulator_of(replace(model, stiffness_corrections=rows))
+    pose = 0.5 * (model.pose_weights.poses[0] + model.pose_weights.poses[1])
+    simulator.reset(pose)
+    simulator.q = thrown(model, 0, 0.1)
+    limits = {name for _ in range(100) for name in simulator.step(pose).limits}
+    assert "reset" not in limits
 
 
 @pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")

@@ -192,7 +192,7 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
     alpha, beta, stiff = settings.alpha, settings.beta, settings.stiffness
     column_scale, z, iterate, n = blend.column_scale, system.z, system.iterate, len(system.iterate)
     flags = 0
-    for attempt in range(2):
+    for attempt in range(3):  # as it is; projected; projected without a stiffness at rest
         for i in range(n):
             z[i] = column_scale[i] * iterate[i]
         stiffness, force = system.stiffness, system.force
@@ -210,7 +210,7 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
         # indefinite far from the poses, and was unstable beside projected tets.
         trust = max(1 - 10 * left_out / len(elastic.corners), 0.0) if attempt < 1 else 0.0
         if blend.trained_energy[0] > 0:
-            _add_linear_force(system, blend, beyond)
+            _add_linear_force(system, blend, beyond, attempt < 2)
         elif trust > 0:
             for i in range(n):
                 work[i] = trust * z[i]
@@ -263,8 +263,8 @@ def _scale_to_range(system: System, blend: Blend) -> float:
 
 
 @compiled_fused
-def _add_linear_force(system: System, blend: Blend, beyond: float) -> None:
-    """Add K₀ and the linear force to the nonlinear stiffness and force, which are bounded.
+def _add_linear_force(system: System, blend: Blend, beyond: float, stiff: bool) -> None:
+    """Add the linear force, and K₀ if `stiff`, to the nonlinear ones, which are bounded.
 
     The nonlinear force at z continues in proportion to `beyond`. It is scaled down where the work
     zᵀf̂ would be less than `RESTORING` zᵀK₀z, so that flesh has no equilibrium but its rest shape.
@@ -274,15 +274,16 @@ def _add_linear_force(system: System, blend: Blend, beyond: float) -> None:
     for i in range(n):
         work += z[i] * force[i]
         least += (RESTORING - 1) * z[i] * linear[i] / beyond
-    if work < least:
-        part = max(least / work, 0.0)
+    if least < 0 and work < least:
+        part = least / work
         for i in range(n):
             row = system.stiffness[i, i:n]
             for j in range(len(row)):
                 row[j] *= part
     for i in range(n):
         force[i] = part * beyond * force[i] + linear[i]
-    add_packed(blend.correction, 1.0, system.stiffness)
+    if stiff:
+        add_packed(blend.correction, 1.0, system.stiffness)
 
 
 @compiled_fused

@@ -342,10 +342,18 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
         rest_derivatives=runtime._rest_derivatives(parameters),
         young=elastic.young * factors[tets],
     )
-    corrections = runtime.poses.corrections
-    if len(corrections):
-        scaled = _scaled_corrections(corrections, runtime, factors[tets], tets)
-        tables.poses = runtime.poses._replace(corrections=scaled)
+    poses = runtime.poses
+    if len(poses.corrections):
+        scales = _column_scales(runtime, factors[tets], tets)
+        ends, (i, j) = poses.ends, np.triu_indices(runtime.n_modes)
+        rows = np.concatenate([scales, 0.5 * (scales[ends[:, 0]] + scales[ends[:, 1]])])
+        corrections = (poses.corrections * rows[:, i] * rows[:, j]).astype(np.float32)
+        energies = poses.trained_energies
+        if len(energies):  # they grow with the stiffness, so that the range of displacements stays
+            diagonals = (each[: len(scales), i == j] for each in (poses.corrections, corrections))
+            before, after = (each.sum(axis=1, dtype=np.float64) for each in diagonals)
+            energies = energies * after / before
+        tables.poses = poses._replace(corrections=corrections, trained_energies=energies)
     return tables
 
 
@@ -357,19 +365,13 @@ def _cubature_tets(runtime: RuntimeModel) -> np.ndarray:
     return np.array([place[tuple(each)] for each in corners], np.int64)
 
 
-def _scaled_corrections(
-    corrections: Singles, runtime: RuntimeModel, factors: Floats, tets: np.ndarray
-) -> Singles:
-    """Return S ΔK S of all poses and pairs of poses."""
+def _column_scales(runtime: RuntimeModel, factors: Floats, tets: np.ndarray) -> Floats:
+    """Return the factors s (m, r) of the columns at each pose; see `stiffened`."""
     energies = _mode_energies(runtime, tets)
     before, after = energies.sum(axis=1), (energies * factors[:, None]).sum(axis=1)
     positive = before > 0
     squares = np.divide(after, before, out=np.ones_like(before), where=positive)
-    scales = np.sqrt(np.where(positive, squares, 1.0))  # (m, r)
-    ends = runtime.poses.ends
-    rows = np.concatenate([scales, 0.5 * (scales[ends[:, 0]] + scales[ends[:, 1]])])
-    i, j = np.triu_indices(runtime.n_modes)
-    return (corrections * rows[:, i] * rows[:, j]).astype(np.float32)
+    return np.sqrt(np.where(positive, squares, 1.0))
 
 
 def _mode_energies(runtime: RuntimeModel, tets: np.ndarray) -> Floats:

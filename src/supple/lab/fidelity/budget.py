@@ -380,6 +380,7 @@ def without_cubature(
             "elastic_weights": np.ones((count, len(tets)), np.float32),
             "stiffness_corrections": None,
             "correction_ends": np.empty((0, 2), np.int32),
+            "trained_energies": None,
         }
     if inertial:
         fields |= {

@@ -251,11 +251,22 @@ def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
         energies = stored_array("energies of the training", energies, (m,))
         if corrections is None or not energies.min() > 0:
             raise SuppleError("energies of the training must be positive and need corrections")
+        _check_definite(corrections[:m], r)
     return {
         "stiffness_corrections": corrections,
         "correction_ends": frozen(ends.astype(np.int32)),
         "trained_energies": energies,
     }
+
+
+def _check_definite(packed: Singles, r: int) -> None:
+    """Refuse stiffnesses at rest (m, r(r+1)/2) that are not positive definite."""
+    upper = np.triu_indices(r)
+    for pose, row in enumerate(packed):
+        matrix = np.zeros((r, r))
+        matrix[upper] = matrix.T[upper] = row
+        if not np.linalg.eigvalsh(matrix)[0] > 0:
+            raise SuppleError(f"the stiffness at rest of pose {pose} is not positive definite")
 
 
 def _check_stored(model: ModelFields, fields: Values) -> None:
