@@ -36,7 +36,10 @@ def plain_array(what: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def numbers(what: str, value: ArrayLike, expected: str = "numbers") -> Floats:
-    """Return `value` as float64 of any shape, without a copy if possible; refuse text."""
+    """Return `value` as a float64 array of any shape; refuse text, complex numbers and dates.
+
+    It is copied only if necessary.
+    """
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "cUSMm":
@@ -83,7 +86,7 @@ def checked_whole_numbers(what: str, values: Iterable[int]) -> tuple[int, ...]:
 
 
 def without_overflow(vectors: Floats) -> Floats:
-    """Return vectors scaled by powers of two along the last axis, to a largest entry near 1.
+    """Return vectors (…, k), each scaled by a power of two such that its largest entry is near 1.
 
     Squares then neither overflow nor underflow, and scaling by powers of two is exact.
     """
@@ -102,7 +105,7 @@ def checked_count(what: str, value: object, least: int = 1) -> int:
 
 
 def checked_choice(what: str, value: object, known: Iterable[str]) -> str:
-    """Return `value` if it is one of the names; an error suggests the nearest or lists all."""
+    """Return `value` if it is one of `known`; the error suggests the nearest name or lists all."""
     names = list(known)
     if isinstance(value, str) and value in names:
         return value
@@ -112,9 +115,9 @@ def checked_choice(what: str, value: object, known: Iterable[str]) -> str:
 
 
 def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
-    """Return indices from 0 to count − 1 as int64; `what` is like "vertex".
+    """Return `listed` as indices (k,) int64, which must be 0 to count − 1; refuse 1.5 and True.
 
-    1.5 and True are refused.
+    `what` is like "vertex".
     """
     try:
         indices = np.asarray(listed)
@@ -129,7 +132,7 @@ def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
 
 
 def checked_masses(mass: ArrayLike, n_vertices: int) -> Floats:
-    """Return masses of vertices (n,); none may be negative."""
+    """Return vertex masses (n,) as float64; refuse negative ones."""
     masses = checked_array("vertex masses", mass, (n_vertices,))
     if masses.min(initial=0.0) < 0:
         raise SuppleError(f"mass of vertex {int(masses.argmin())} is negative; use at least 0")

@@ -13,7 +13,7 @@ LONGEST_LINE = 1000
 
 
 def one_line(text: str) -> str:
-    """Return a text as one printable line of limited length; it may contain texts from files.
+    """Return a text from any source as one printable line of at most `LONGEST_LINE` characters.
 
     >>> one_line(f"no joint {chr(27)}[2J")
     'no joint ?[2J'
@@ -31,7 +31,7 @@ class SuppleError(Exception):
 
 
 class FormatError(SuppleError):
-    """File that is damaged or of another format than its name."""
+    """File that cannot be read or written: damaged, missing, or of another format than its name."""
 
 
 class MeshError(SuppleError):

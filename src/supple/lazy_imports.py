@@ -29,7 +29,7 @@ def lazy_imports(package: str) -> Callable[[str], Any]:
 
 
 def _declared_names(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of the imports in ``if`` blocks of a package, and their modules."""
+    """Yield the name and the module of each import in the ``if`` blocks of a package."""
     loader: Any = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
     for block in ast.parse(loader.get_source(package)).body:
         for node in block.body if isinstance(block, ast.If) else ():

@@ -65,9 +65,9 @@ def write_chunks(
 
 
 def _new_file(name: str) -> int:
-    """Open a new file with default permissions, to which the system applies the umask.
+    """Create a file with default permissions, and return its descriptor.
 
-    Reading the umask would require changing it for all threads.
+    The system applies the umask; reading the umask would require changing it for all threads.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     for flag in ("O_BINARY", "O_CLOEXEC", "O_NOFOLLOW"):
@@ -76,7 +76,10 @@ def _new_file(name: str) -> int:
 
 
 def _locked(handle: int) -> bool | None:
-    """Lock an open file; return whether that succeeded, or None where locks do not work."""
+    """Lock an open file; return whether that succeeded, or None on a disk without locks.
+
+    Without `fcntl` (Windows) nothing is locked, and the result is True.
+    """
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

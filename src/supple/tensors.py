@@ -40,7 +40,7 @@ NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file with arrays and texts; equal input gives equal bytes."""
+    """Return the bytes of a safetensors file; equal arrays and texts give equal bytes."""
     # Wide types first, so that every array is aligned, as the format requires.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {name: texts[name] for name in sorted(texts)}}
@@ -60,7 +60,7 @@ def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> 
 
 
 def header_texts(path: Path) -> dict[str, str]:
-    """Read the texts in a file's header; FormatError if it is not a readable safetensors file."""
+    """Return the texts of a safetensors file by name; FormatError if its header is invalid."""
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
@@ -81,7 +81,7 @@ def header_texts(path: Path) -> dict[str, str]:
 
 
 def _texts(header: Any) -> dict[str, str]:
-    """Remove the texts from a header and return the texts."""
+    """Remove the texts ("__metadata__") from a parsed header, and return them by name."""
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
         raise FormatError("its header is not a table of arrays, or far too long")
     texts = header.pop("__metadata__", {})
@@ -91,9 +91,9 @@ def _texts(header: Any) -> dict[str, str]:
 
 
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
-    """Return arrays, texts and the bytes of all arrays, of which the arrays are views.
+    """Return arrays by name, texts by name, and the block of bytes that the arrays are views of.
 
-    FormatError if the bytes are not one complete safetensors file.
+    Raise FormatError if `data` is not one complete safetensors file.
     """
     if len(data) < 10 or data[8:9] != b"{":
         raise FormatError("is not a model file")
@@ -107,7 +107,7 @@ def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
 
 
 def _views(header: dict[str, Any], block: memoryview) -> Arrays:
-    """Return the arrays, which must fill the block without gaps."""
+    """Return arrays by name as views of `block`, which they must fill without gaps."""
     entries = [(*_checked_entry(name, entry), name) for name, entry in header.items()]
     arrays: Arrays = {}
     end = 0

@@ -80,7 +80,10 @@ def cache_folder() -> Path:
 
 
 def cached_file(kind: CacheKind, label: str, options: str | None = "") -> Path | None:
-    """Return the path of a result, which may not exist; None if it cannot be stored."""
+    """Return the path of a result, which may not exist.
+
+    None if `options` is None or there is no home folder: the result is not stored.
+    """
     if options is None:
         return None
     try:
@@ -158,7 +161,7 @@ def _stored(
 
 @cache
 def code_hash(packages: tuple[str, ...]) -> str:
-    """Hash the source of these packages and their subpackages, and versions of libraries."""
+    """Return a hash of the source of Supple's `packages` and of the versions of NumPy and SciPy."""
     digest = hashlib.sha256(f"numpy {np.__version__} scipy {version('scipy')} ".encode())
     root = Path(str(files("supple")))
     for package in packages:
@@ -171,9 +174,9 @@ def code_hash(packages: tuple[str, ...]) -> str:
 
 
 def content_hash(*values: Any) -> str | None:
-    """Hash plain values, arrays, and mappings, lists and dataclasses of them; None for others.
+    """Return a hash of plain values, arrays, and mappings, lists and dataclasses of these.
 
-    An object with a method ``content()`` is hashed by its result.
+    None if a value has another type. An object with a method ``content()`` is hashed by its result.
     """
     digest = hashlib.sha256()
     try:
@@ -224,18 +227,18 @@ def model_cache(
 
 
 def running_cache(suffix: str, most: int) -> CacheKind[Arrays]:
-    """Return the `CacheKind` of checkpoints: arrays, written without a copy."""
+    """Return the `CacheKind` of arrays by name, such as checkpoints, with at most `most` files."""
     return CacheKind(suffix, BUILDING, _read_arrays, _write_arrays, most)
 
 
 def cached_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays of a scene, from the cache if possible."""
+    """Return the arrays of a scene from the cache, or compute them by `make` and store them."""
     arrays: Arrays = cached(_SCENES, name, make).value
     return arrays
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write an .npz file; equal arrays give equal bytes."""
+    """Write arrays and their digest to an .npz file; equal arrays give equal bytes."""
     digest = np.frombuffer(_digest(arrays), np.uint8)
     write_chunks(path, (), into=lambda file: np.savez(file, **arrays, digest=digest))  # type: ignore[arg-type]
 

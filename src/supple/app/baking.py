@@ -210,10 +210,10 @@ def _measure_distances(
     stepping: dict[str, Any],
     quiet: bool,
 ) -> None:
-    """Report the distance of live bakes from final ones: measured, or remembered.
+    """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes the live bake of a final one; it is None if the bakes are live. An error here is a
-    warning: the bakes are complete.
+    `live` makes live bakes to compare with; None if `bakes` are live. `model` and `stepping` are
+    those of live quality. An error here is a warning: the bakes are complete.
     """
     for baked, plan in zip(bakes, plans, strict=True):
         try:

@@ -35,7 +35,7 @@ def compiled_for(job: str, quiet: bool = False) -> Iterator[None]:
 
 
 def run_compile(job: str | None, cores: int | None = None, quiet: bool = False) -> dict[str, Any]:
-    """Compile the functions of a job, one of `jobs()`, or of all jobs; return number and seconds.
+    """Compile the functions of a job, one of `jobs()`, or of all jobs; return a summary.
 
     `cores` is the number of processes that compile at once, by default one per core.
     """

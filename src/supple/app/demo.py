@@ -193,7 +193,7 @@ def _write(
     clock: _Clock,
     quiet: bool,
 ) -> dict[str, Any]:
-    """Write page, filmstrip and character, each atomically; return the sizes of each."""
+    """Write page, filmstrip and character, each atomically; return the figures of each writer."""
     from supple.app.pictures.filmstrip import filmstrip
     from supple.app.pictures.scene_sheet import AZIMUTHS
     from supple.app.report.report_page import write_page

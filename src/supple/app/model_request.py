@@ -43,7 +43,7 @@ CHANNELS = {"red": [0], "green": [1], "blue": [2], "alpha": [3], "brightness": [
 def flesh_values(
     source: CharacterSource, options: CommandOptions, model: Path | None = None
 ) -> dict[str, Any]:
-    """Return the options of the flesh that were given, except `flesh` and `engine`."""
+    """Return the given options of the flesh except `flesh` and `engine`, and the anatomy."""
     values = options.flesh_words() | {"free": free_names(options.free)}
     if options.stiffness is not None:
         values["stiffness"] = read_stiffness(options.stiffness, source.character)
@@ -155,7 +155,10 @@ def read_stiffness(text: str, character: Character) -> Any:
 
 
 def _painted(character: Character, attribute: str, channel: str) -> Floats:
-    """Return stiffness factors (n̄,): the mean of each vertex's colours in the file."""
+    """Return stiffness factors (n̄,): means of a channel of the vertex colour `attribute`.
+
+    They are at least `LEAST_FACTOR`, and 1 for vertices without the colour.
+    """
     if channel not in CHANNELS:
         raise SuppleError(f'colours have no channel "{channel}"; use {", ".join(CHANNELS)}')
     source = character.source

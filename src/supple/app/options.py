@@ -44,7 +44,7 @@ class CommandOptions(FleshOptions, SourceOptions):
         return Path(str(self.motion)).stem if is_file else self.motion
 
     def flesh_words(self) -> dict[str, Any]:
-        """Return the given options of the flesh without reading files; `free` may name one."""
+        """Return the given options of the flesh; a file that `free` names is not read."""
         modes: Any = self.modes  # a list for build
         if isinstance(modes, list):
             if len(modes) == 0:
@@ -275,7 +275,7 @@ def by_parameter(option: str, words: Sequence[str]) -> float | dict[str, float]:
 
 
 def chosen_poses(words: Sequence[str] | None) -> int | str | list[str] | None:
-    """Return the option `poses` of builders."""
+    """Return the builders' option `poses`: a number, "auto" or names of frames; None for none."""
     if words is None:
         return None
     if len(words) == 0:

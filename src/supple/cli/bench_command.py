@@ -36,7 +36,7 @@ class BudgetArguments:
     """With --budget: a .png file for a picture of the parts."""
 
     def refuse(self) -> None:
-        """Raise a `SuppleError` for options that need --budget."""
+        """Raise a `SuppleError` if an option is given, since all of them need --budget."""
         for name, value in vars(self).items():
             if value is not None:
                 raise SuppleError(f"--{name} is for supple bench --budget")
@@ -285,7 +285,7 @@ def _cases_or_growth(
     display: Display,
     **options: Path | None,
 ) -> None:
-    """Measure cases with a module, or growth of a kind with `growth_bench`."""
+    """Measure cases with a bench module, or with `growth` times over sizes by `growth_bench`."""
     settings: dict[str, Any] = {} if steps is None else {"steps": steps}
     settings["quiet"] = display.silent
     if growth is None:

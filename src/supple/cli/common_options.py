@@ -26,7 +26,7 @@ class Display:
 
     @property
     def silent(self) -> bool:
-        """Return whether no progress is shown."""
+        """True if no progress is shown."""
         return self.quiet or self.json
 
     def show(self, figures: Any, table: Callable[[Any], None] | None = None) -> None:

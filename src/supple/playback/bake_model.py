@@ -65,7 +65,7 @@ def model_options(
     flesh, engine, young, poisson, stiffness
         As for `supple.bake`.
     painted
-        Map of Young's modulus for normal flesh; `young` overrides it.
+        Map of Young's modulus of normal flesh in Pa; `young` overrides it.
     anatomy
         Bone, flesh, hard and separate parts: see `body_plan_of`.
     kind
@@ -120,7 +120,7 @@ def model_options(
 
 
 def usual_material(character: Character, plan: BodyPlan | None, row: Engine) -> Material:
-    """Return the default material of a character's flesh for an engine."""
+    """Return the default material of a character's flesh, at least as stiff as an engine needs."""
     material = flesh_material(character.surface.size)
     if plan is not None:
         material = anatomical_material(plan.anatomy)
@@ -131,7 +131,7 @@ def usual_material(character: Character, plan: BodyPlan | None, row: Engine) -> 
 def body_plan_of(
     character: Character, anatomy: GivenAnatomy, tets: int | TetMesh
 ) -> BodyPlan | None:
-    """Plan the body of a character with one skeleton or none; None without an anatomy.
+    """Return the plan of a character's body; None without an anatomy or with several skeletons.
 
     `tets` is the number of tets to make, or tets that fill the surface.
     """
@@ -188,7 +188,7 @@ def _same_rig(character: Character, model: CharacterModel) -> bool:
 
 
 def _test_poses(character: Character) -> list[NDArray[np.float64]]:
-    """Return poses at which rigs are compared: some of the motions, or one near the rest pose."""
+    """Return poses at which rigs are compared: rest, and poses of motions or one near rest."""
     rest = character.rig.rest_pose
     poses = [rest]
     for motion in list(character.motions.values())[:4]:

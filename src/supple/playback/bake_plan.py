@@ -39,7 +39,7 @@ QUALITIES = ("live", "final")
 
 
 def played_engine(row: Engine, quality: str) -> Engine:
-    """Return the engine for a quality: for ``"final"`` the unreduced one."""
+    """Return `row` for live quality, and its unreduced engine for ``"final"``."""
     if checked_choice("quality", quality, QUALITIES) == "live":
         return row
     if not row.unreduced:
@@ -51,9 +51,10 @@ def played_engine(row: Engine, quality: str) -> Engine:
 def sorted_options(
     function: str, played: type, row: Engine, options: dict[str, Any]
 ) -> tuple[dict[str, Any], str | Flesh, dict[str, Any]]:
-    """Sort the options of a function: those of playing, the flesh, and those of building.
+    """Return the options of playing, the flesh, and the options of building.
 
-    `played` is the record of the options of playing. SuppleError for an unknown option.
+    `options` are those of a call of `function`; the record `played` declares those of playing.
+    Raise SuppleError for an unknown option.
     """
     if not row.takes_any_option:
         names = [each.name for record in (played, FleshOptions) for each in fields(record)]
@@ -81,10 +82,10 @@ def check_unreduced(
 
 @dataclass(frozen=True, eq=False)
 class BakePlan:
-    """Plan of a bake: the complete clip, its part in s, and its time steps.
+    """Plan of a bake: the complete clip, the part to be baked, and its time steps.
 
-    `rate` is the option, in frames per second; `dt` is the time step in s and `every` the number of
-    steps per frame.
+    The part is from `start` to `end` in s. `rate` is the option, in frames per second; `dt` is the
+    time step in s and `every` the number of steps per frame.
     """
 
     motion: Motion
@@ -96,7 +97,7 @@ class BakePlan:
     every: int = 1
 
     def stepped_by(self, engine: str) -> BakePlan:
-        """Return the same plan with the steps of an engine."""
+        """Return the same plan with time steps that an engine allows."""
         longest = engine_named(engine, "character").longest_step
         span = self.end - self.start if self.loop else None
         dt, every = steps_of_frames(self.rate, span, longest)
@@ -105,7 +106,7 @@ class BakePlan:
     def player(
         self, simulator: CharacterEngine, *, ahead: bool = False, multiple: int = 1
     ) -> Player:
-        """Return a player of the motion; the simulator's step must be this plan's."""
+        """Return a `Player` of the motion; the time step of `simulator` must be `dt`."""
         if simulator.dt != self.dt:
             raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
         span: dict[str, Any] = {"start": self.start, "end": self.end, "multiple": multiple}
@@ -141,7 +142,7 @@ def bake_simulator(
     scaled_loads: bool = SCALED_LOADS,
     **options: Any,
 ) -> Any:
-    """Make the simulator that `bake` steps; the viewer uses it for the same bits.
+    """Return the simulator that `bake` and the viewer step, so that both have the same frames.
 
     The default `dt` is the engine's longest step; the flesh determines the damping only. With
     `scaled_loads` gravity scales with the size, as stiffness with its square, so that scaled bodies

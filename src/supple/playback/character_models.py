@@ -41,9 +41,10 @@ _CHARACTER_MODELS = model_cache(CHARACTER_MODEL, load_model, MOST_KEPT)
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
-    """Model of a character with the time to read or build it, and its file in the cache, if any.
+    """Model of a character, and the `seconds` that reading or building it took.
 
-    `kept` is True if the model existed before; `scaled_loads` is as for `bake_simulator`.
+    `kept` is True if the model was read, not built; `path` is its file in the cache, or None if it
+    is not stored there; `scaled_loads` is as for `bake_simulator`.
     """
 
     model: Any
@@ -133,7 +134,7 @@ def kept_model(
 
 
 def keeps_models(keep: bool | None) -> bool:
-    """Return whether models are kept; None stands for the environment's setting."""
+    """Return whether models are cached: `keep`, or if None, whether SUPPLE_KEEP_MODELS is not 0."""
     return os.environ.get("SUPPLE_KEEP_MODELS") != "0" if keep is None else bool(keep)
 
 
@@ -212,7 +213,7 @@ def _built_model(
 def _is_plain_scene(
     source: CharacterSource, flesh: str | Flesh, anatomy: GivenAnatomy, building: dict[str, Any]
 ) -> bool:
-    """Return whether a scene is built by its recipe without changes."""
+    """Return whether the source is a scene that is built by its recipe without changes."""
     normal = flesh in ("normal", checked_flesh("normal"))
     return bool(source.scene) and normal and anatomy is None and not building
 
@@ -226,9 +227,9 @@ def _request(
 
 
 def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:
-    """Return the inputs of a build, except the name and the code of Supple.
+    """Return the character's data that a build uses: surface, rig, motions, labels, painted maps.
 
-    It is None for black-box rigs, and for engines and rig classes that are not Supple's: the cache
+    Return None for black-box rigs, and for engines or rig classes outside Supple, because the cache
     key does not cover changes of their code.
     """
     header, arrays = stored_rig(character.rig)
@@ -248,7 +249,7 @@ def _character_key(
 ) -> str | None:
     """Return the cache key of a character's model; None if the model is not cached.
 
-    It uses the options of the call: derived ones, such as tets, take seconds to compute.
+    The key covers the options of the call, not derived ones such as tets, which take seconds.
     """
     row = engine_named(engine)
     content = _content(character, row)
@@ -282,7 +283,7 @@ def _character_model(
 
 
 def _renamed(model: Any, name: str) -> Any:
-    """Return a cached model under the name of the character."""
+    """Return a model with another name, also in its report; unchanged if its class has no name."""
     if not is_dataclass(model) or isinstance(model, type):
         return model
     named = "name" in {each.name for each in fields(model)}
@@ -350,6 +351,6 @@ def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, st
 
 
 def _model_engine(engine: str) -> str:
-    """Return the name of the engine under which models of an engine are stored."""
+    """Return the engine name in an engine's model files; engines that share models share it."""
     stored: str = engine_named(engine, "character").model_class.engine
     return stored

@@ -52,14 +52,14 @@ def is_body(given: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CharacterSource:
-    """Character with the name of its scene ("" for none), or the model of its model file."""
+    """Character, the name of its scene ("" for none), and the model of its model file or None."""
 
     character: Character
     scene: str = ""
     model: CharacterModel | None = None
 
     def recipe(self, engine: str) -> dict[str, Any]:
-        """Return the builder's options of a scene; none for a file."""
+        """Return the scene's options of an engine's builder; no options without a scene."""
         return scene(self.scene).recipe(engine) if self.scene else {}
 
 
@@ -128,7 +128,7 @@ def _check_character(name: str, character: Character) -> None:
 
 
 def _weighted_joints(character: Character) -> int | None:
-    """Count the joints that move the skin; None for rigs that are not skinned."""
+    """Return the number of joints that move the skin; None for rigs without a weight matrix."""
     matrix = getattr(character.rig, "weight_matrix", None)
     return None if matrix is None else int(np.count_nonzero(matrix().sum(axis=0)))
 
@@ -140,7 +140,7 @@ def gltf_document(source: GltfSource) -> Document:
 
 
 def _skeletons(source: GltfSource) -> list[str]:
-    """Return the names of the root joints of separate characters.
+    """Return the name of the root joint of each separate character in a glTF file.
 
     Two skins belong to one character if they share a joint or one is attached to the other.
     """

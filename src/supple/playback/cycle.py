@@ -29,8 +29,8 @@ SLOWEST, FASTEST = 1.0, 1000.0
 class StepTable:
     """Steps 0 to N of a motion that is played once or as a cycle.
 
-    `before` is the pose and root one step before the first, or None at rest. `displacement` (4, 4)
-    maps roots of a cycle to those of the next; it is None if the cycle does not close.
+    `before` is the pose and root one step before the first; None if the motion starts at rest.
+    `displacement` (4, 4) maps roots of a closed cycle to those of the next; otherwise it is None.
     """
 
     steps: MotionSteps
@@ -38,7 +38,10 @@ class StepTable:
     displacement: Floats | None = None
 
     def before_step(self, step: int) -> tuple[Floats, Floats] | None:
-        """Return pose and root one step before a step after a jump or a cut; None at rest."""
+        """Return the pose and root that give the velocity after a jump or a cut at `step`.
+
+        They are those one step earlier, extrapolated; None if the motion starts at rest there.
+        """
         if step == self.n_steps and self.displacement is not None:
             early = self.steps.before(0)
             return None if early is None else (early[0], self.displacement @ early[1])
@@ -46,7 +49,7 @@ class StepTable:
 
     @property
     def motion(self) -> Motion:
-        """Smooth motion that moves the flesh."""
+        """Smooth motion that drives the flesh, with a key at every step."""
         return self.steps.motion
 
     @property
@@ -156,9 +159,10 @@ def checked_span(motion: Motion, start: float | None, end: float | None) -> tupl
 
 
 def _ends(motion: Motion, rig: Rig, first: float, last: float) -> tuple[float, Floats]:
-    """Return the distance in m of the rig's last pose from its first, and the root's displacement.
+    """Return the distance in m of the last shape from the first, and the root's displacement.
 
-    The distance is inf if the shapes agree and the parameters do not, as after a full rotation.
+    The distance is the largest difference of a coordinate of the skin. It is inf if the shapes
+    agree and the parameters do not, as after a full rotation. The displacement is (4, 4).
     """
     poses, roots = motion.at(np.array([first, last]))
     shapes = [rig(pose) for pose in (poses[0], 0.5 * (poses[0] + poses[1]), poses[1])]
@@ -210,7 +214,7 @@ def _roots_without_drift(part: Motion, share: Floats, displacement: Floats) -> F
 def _closed(
     motion: Motion, smooth: Motion, first: float, last: float, count: int, displacement: Floats
 ) -> StepTable:
-    """Return the steps of a closed motion; the last smooth pose equals the first to the bit."""
+    """Return the steps of a closed motion; its last smooth pose equals the first exactly."""
     even = even_motion(smooth, first, last, count + 1, count / (last - first))
     poses, roots = even.poses.copy(), even.roots.copy()
     poses[-1], roots[-1] = poses[0], displacement @ roots[0]

@@ -154,9 +154,10 @@ class Checkpoint:
 
 
 def content_of(model: Any, motion: Motion, *values: Any, reduced: bool = False) -> str | None:
-    """Hash the inputs of a bake: flesh, clip and plain values; None for black-box rigs.
+    """Return a hash of the inputs of a bake: flesh, clip and plain values.
 
-    The name and the motions of the model do not count, its reduction only if `reduced`.
+    The name and the motions of the model do not count, its reduction only if `reduced`. The result
+    is None for black-box rigs and for models without `FleshFields`.
     """
     if not isinstance(model, FleshFields):
         return None
@@ -172,12 +173,12 @@ def content_of(model: Any, motion: Motion, *values: Any, reduced: bool = False) 
 
 
 def remember_distance(content: str | None, distance: float) -> None:
-    """Store the distance of a live bake, by its content hash, from the final one."""
+    """Store the `displacement_change` of a live bake from the final one, by its content hash."""
     keep(_DISTANCES, "live", {"distance": np.array(distance)}, content)
 
 
 def known_distance(content: str | None) -> float | None:
-    """Return the stored distance of a live bake from the final one; None if there is none."""
+    """Return the distance stored by `remember_distance`; None if there is none."""
     path = cached_file(_DISTANCES, "live", content)
     if path is not None and path.is_file():
         with contextlib.suppress(Exception):  # a damaged file may raise any exception
@@ -311,7 +312,7 @@ class _Levels:
         return state
 
     def compared(self, before: Take, after: Take) -> float:
-        """Return the change of the skin between two levels."""
+        """Return the `displacement_change` of the skin between two levels."""
         assert before.frames is not None
         assert after.frames is not None
         model = after.player.simulator.model
@@ -322,10 +323,10 @@ class _Levels:
 
 
 def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:
-    """Return the RMS of |a − b| relative to the RMS displacement |b − Φ̄|, as `rms_difference`.
+    """Return the RMS difference of two bakes, relative to the RMS displacement of `true`.
 
-    The displacement counts as at least `LEAST_DISPLACEMENT` of the size. The rig is evaluated frame
-    by frame, so that no third array of frames is needed.
+    The displacement is that of the skin from the rig alone, at least `LEAST_DISPLACEMENT` of the
+    size. The rig is evaluated frame by frame, so that no third array of frames is needed.
     """
     return _change(baked.frames, true.frames, true.motion, true.character)
 

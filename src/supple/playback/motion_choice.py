@@ -75,7 +75,7 @@ def liveliest(character: Character) -> Motion:
 
 
 def liveliness(character: Character, motion: Motion) -> float:
-    """Return the RMS of the skin's second differences in world space, relative to the size."""
+    """Return the RMS second difference of skin positions over `STEP` s, relative to the size."""
     size = character.surface.size
     step, times = _sample_times(motion)
     if not len(times) or not size > 0:
@@ -88,7 +88,7 @@ def liveliness(character: Character, motion: Motion) -> float:
 
 
 def _sample_times(motion: Motion) -> tuple[float, Floats]:
-    """Return h, and times t for which t ± h lie in the motion with no cut between them."""
+    """Return a step h, and times t with t ± h in the motion and no cut between them, all in s."""
     first, last = float(motion.times[0]), float(motion.times[-1])
     step = min(STEP, 0.5 * (last - first))
     if not step > 0:

@@ -98,7 +98,7 @@ class Player:
 
     @property
     def time(self) -> float:
-        """Seconds in the clip."""
+        """Current time in the clip, in s."""
         return float(self.motion.times[self.frame])
 
     @property
@@ -172,7 +172,7 @@ class Player:
         return state
 
     def _walked(self, before: tuple[Floats, Floats] | None) -> tuple[Floats, Floats] | None:
-        """Transform a root of the clip to the current cycle."""
+        """Return a pose and a root of the clip, with the root moved to the current cycle."""
         if before is None or not (self.cycle and self.seamless):
             return before
         return before[0], self._moved @ before[1]
@@ -193,7 +193,7 @@ class Player:
         return self.motion.poses[coming], root
 
     def state(self) -> dict[str, Floats]:
-        """Return frame, cycle and transform, and the state of a `Resumable` simulator."""
+        """Return the place in the motion, and the state of the simulator (a `Resumable`)."""
         place = {"place": np.array([float(self.frame), float(self.cycle)]), "moved": self.moved}
         return place | {f"flesh.{name}": each for name, each in self._resumable().state().items()}
 
@@ -229,8 +229,8 @@ class Player:
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.
 
-        It is at the root of the clip and in the file's pose: a walk returns at the start of each
-        cycle.
+        The pose is that of `shown`, and the root is that of the clip: each cycle of a walk begins
+        at the same place.
         """
         skin = self.simulator.surface(out)
         if self.cycle and self.seamless and not np.array_equal(self._moved, np.eye(4)):
@@ -248,5 +248,5 @@ class Player:
 
 
 def without_prefix(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries whose names begin with a prefix, without it."""
+    """Return the entries whose names begin with a prefix, by the rest of the name."""
     return {name[len(prefix) :]: each for name, each in state.items() if name.startswith(prefix)}

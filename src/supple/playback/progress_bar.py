@@ -38,7 +38,7 @@ console = Console(stderr=True, highlight=False)
 
 
 def _json_lines() -> Callable[[float, str], None] | None:
-    """Return a function that prints progress as JSON lines if SUPPLE_PROGRESS is "lines"."""
+    """Return a function that prints JSON lines; None unless SUPPLE_PROGRESS is "lines"."""
     if os.environ.get("SUPPLE_PROGRESS") != "lines":
         return None
     last: tuple[str, int] = ("", -1)
@@ -55,7 +55,7 @@ def _json_lines() -> Callable[[float, str], None] | None:
 
 @contextmanager
 def progress_bar(quiet: bool = False) -> Iterator[Progress]:
-    """Show a bar with count and time left, unless quiet."""
+    """Yield a `Progress` that shows bars with counts and times, unless quiet."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -70,7 +70,7 @@ def progress_bar(quiet: bool = False) -> Iterator[Progress]:
 
 @contextmanager
 def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
-    """Yield a function that shows the fraction done of a named task; each task has a bar."""
+    """Yield a function of the fraction done and the name of a task; a bar shows the last task."""
     if (lines := _json_lines()) is not None:
         yield lines
         return
@@ -105,7 +105,7 @@ def counting_bar(what: str, total: int, quiet: bool = False) -> Iterator[Callabl
 
 
 def shows_progress(progress: ShownProgress) -> bool:
-    """Return whether an option `progress` shows bars: None on terminals and in notebooks."""
+    """Return whether `progress` shows bars; None shows them on terminals and in notebooks."""
     if progress is None:
         return console.is_terminal or console.is_jupyter
     return progress is True

@@ -128,9 +128,10 @@ def curves(
 
 @dataclass(frozen=True, eq=False)
 class CurvePlan:
-    """Plan of curves: the complete clip, its part in s, the time step and the frames.
+    """Plan of curves: the complete clip, the part to be simulated, the time step and the frames.
 
-    `times` (t,) are the seconds of the frames, `blend` the seconds of fading in and out.
+    The part is from `start` to `end` in s, and `dt` is in s. `times` (t,) are the seconds of the
+    frames, `blend` the seconds of fading in and out.
     """
 
     motion: Motion
@@ -142,7 +143,7 @@ class CurvePlan:
     blend: tuple[float, float]
 
     def player(self, simulator: Any) -> Player:
-        """Return a player of the motion that begins up to `LEAD` seconds before the part."""
+        """Return a player that starts up to `LEAD` s before `start`, or at `start` for a loop."""
         first = self.start
         if not self.loop:
             # An integer number of steps, so that the times of frames do not change.
@@ -151,7 +152,7 @@ class CurvePlan:
         return Player(simulator, self.motion, loop=self.loop, start=first, end=self.end)
 
     def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
-        """Return the curves at the frames."""
+        """Return the curves of `take` at the frames; `built` is the time of the build in s."""
         even = take.player.motion
         # The last frame may be up to one step after the last step.
         times = np.clip(self.times, even.times[0], even.times[-1])
@@ -215,7 +216,7 @@ def curve_plan(
 
 
 def _usual_rate(clip: Motion) -> float:
-    """Return the frame rate at which the keys of a clip are on frames, or else a usual rate."""
+    """Return the frame rate at which the keys of a clip are on frames, or else `USUAL_RATE`."""
     since = clip.times - clip.times[0]
     if len(since) < 2:
         return USUAL_RATE
@@ -260,7 +261,7 @@ def _checked_seconds(what: str, value: Any) -> float:
 
 
 def _made_simulator(model: Any, dt: float, options: dict[str, Any]) -> Any:
-    """Return the simulator; a mapping as `damping` has factors by name of parameter."""
+    """Return the simulator; the option `damping` may be a mapping of factors by parameter name."""
     damping = options.pop("damping") if isinstance(options.get("damping"), Mapping) else None
     simulator = bake_simulator(model, dt, **options)
     if damping is not None:
@@ -282,8 +283,9 @@ def moving_engine(name: str | None = None) -> Engine:
 class ParameterTake:
     """Curves of a motion while they are recorded, at every step.
 
-    `columns` are the indices of the free parameters in a pose, `added` (N + 1, k) their offsets
-    from the keys.
+    `columns` are the indices of the k free parameters in a pose, `added` (N + 1, k) their offsets
+    from the keys. `settled` is the time of settling in s. `gap` is the largest distance of the skin
+    between the last two cycles, relative to the size; None if the motion is played once.
     """
 
     player: Player
@@ -308,7 +310,10 @@ class ParameterTake:
         self._reach = skin_reach(model.rig, self.columns)
 
     def play(self, settle: float) -> None:
-        """Play once from rest, or cycles until two are alike; otherwise blend two."""
+        """Record the motion once from rest, or a loop's cycles until two are alike, or blend two.
+
+        From rest, the first pose is held for at most `settle` seconds.
+        """
         # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
         with single_threaded():
             self._play(settle)
@@ -373,7 +378,10 @@ class ParameterTake:
         simulator.teleport(*first, before=pose_before(motion, 0))
 
     def _cycle(self, kept: Floats) -> float:
-        """Record a cycle blended with the previous one by weights `kept`; return their distance."""
+        """Record a cycle, blended with the previous one by its weights `kept` (N + 1,).
+
+        Return the largest distance of the skin between the two cycles, relative to the size.
+        """
         self.player.wrap()
         self.n_cycles += 1
         poses, apart, count = self.player.motion.poses, 0.0, len(self.added)

@@ -135,7 +135,7 @@ class PoseStream:
             return self._last[0].copy(), self._last[1].copy()
 
     def feed(self, rotations: ArrayLike, translation: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Set the pose: rotation vectors (K, 3) and a translation (3,).
+        """Set the pose: rotation vectors (K, 3) in radians and a translation (3,) in m.
 
         Raises
         ------

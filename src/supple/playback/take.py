@@ -59,7 +59,7 @@ class Take:
         Readings of the last step before each frame.
     frames
         (t, n̄, 3) float32; the first `at` frames of this pass are recorded, and `apart` is their
-        distance from the previous cycle.
+        largest distance from the previous cycle, relative to the size.
     kept
         Called with the take after each frame.
     """
@@ -88,7 +88,7 @@ class Take:
 
     @property
     def limited(self) -> float:
-        """Part of the steps in which a limit acted because flesh was too soft."""
+        """Fraction of the steps in which the most frequent of the limits `_TOO_SOFT` acted."""
         return max(self.limits.get(name, 0) for name in _TOO_SOFT) / max(self.steps, 1)
 
     def warn_of_limits(self) -> None:
@@ -105,7 +105,7 @@ class Take:
                 )
 
     def recorded(self) -> Singles:
-        """Record all frames of a motion, or of its first cycle that closes."""
+        """Record and return the frames (t, n̄, 3) of a motion, or of the first cycle that closes."""
         self.frames = self._empty_frames() if self.frames is None else self.frames
         if self.player.loop:
             self._cycles()
@@ -127,7 +127,7 @@ class Take:
             self._pass(f"cycle {self.n_cycles}")
 
     def _is_last(self) -> bool:
-        """Return whether the recorded cycle is the last; a blended one may follow."""
+        """Return whether the recorded cycle is the last; if not, the next one may be blended."""
         if self.blended:
             return True
         self.gap = self.apart
@@ -139,9 +139,9 @@ class Take:
         return self.n_cycles >= MOST_CYCLES
 
     def _blend(self) -> None:
-        """Blend the next cycle into the previous one towards its end, so that it closes.
+        """Warn, and let the next cycle be blended into the previous one, so that the loop closes.
 
-        The period of widely swinging flesh may be several cycles, or it may have none.
+        Flesh that swings widely may repeat itself after several cycles only, or never.
         """
         warn(
             f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh is still '
@@ -165,7 +165,7 @@ class Take:
             self.kept(self)
 
     def _record(self, k: int, last: int) -> None:
-        """Record a frame over the previous cycle's; a blended cycle keeps a part of that."""
+        """Overwrite frame k of the previous cycle; a blended cycle keeps a part of the old one."""
         assert self.frames is not None
         frame = self.frames[k]
         if self.n_cycles < 2:
@@ -262,7 +262,8 @@ def stable_take(
     """Record a take with the softest flesh that the motion allows.
 
     `player_with` makes a player with a factor on the stiffness; `every` is the number of steps per
-    frame. With `stiffen` the factor increases until limits act in few steps.
+    frame. With `stiffen` the factor increases until limits act in at most `MOST_LIMITED` of the
+    steps.
     """
     best: Take | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:

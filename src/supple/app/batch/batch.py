@@ -198,7 +198,10 @@ def _missing(
     options: BatchOptions,
     since: float | None,
 ) -> tuple[list[Job], list[Job], int, int]:
-    """Return missing jobs, jobs that failed before, and numbers of done and unchanged jobs."""
+    """Return missing jobs, jobs that failed before, and numbers of done and of skipped jobs.
+
+    Jobs are skipped if their inputs have not changed `since` this time, in s since the epoch.
+    """
     missing: list[Job] = []
     given_up: list[Job] = []
     kept = skipped = 0

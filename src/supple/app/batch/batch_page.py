@@ -96,7 +96,7 @@ def write_batch_page(folder: Path) -> Path:
 
 
 def _result(line: dict[str, Any]) -> str:
-    """Return the name of the result that a line is about; jobs of other settings may share it."""
+    """Return the name of the result of a journal line; several jobs may write the same one."""
     return str(line.get("output") or line.get("job"))
 
 

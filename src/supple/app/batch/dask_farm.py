@@ -127,7 +127,7 @@ class DaskFarm:
         return self._workers
 
     def _shares(self, files: str) -> bool:
-        """Return whether workers share our files; raise SuppleError if their versions differ."""
+        """Return whether workers can read our files; SuppleError if Supple's versions differ."""
         token = self.folder / f".{os.getpid()}-{time.time_ns()}.seen"
         replies: dict[str, tuple[str, bool]] = {}
         token.write_bytes(b"")
@@ -183,7 +183,7 @@ class DaskFarm:
         future.add_done_callback(lambda done: self._outcomes.put((task, done)))
 
     def _sent(self, request: dict[str, Any], task: Task) -> list[Any]:
-        """Send input files to the cluster, and refer to them by content hash in the request."""
+        """Send input files; name them by content hash in `request`, and return their futures."""
         inputs = [task.key] if task.job is None else task.job.inputs()
         words = request.get("words") or [request["source"]]
         request["words"], needed = sent_words(words, inputs, self.folder)
@@ -205,7 +205,7 @@ class DaskFarm:
         return futures
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Wait for the next finished task."""
+        """Wait for the next finished task; return it and its outcome."""
         while True:
             try:
                 task, done = self._outcomes.get(timeout=0.5)
@@ -253,7 +253,7 @@ class DaskFarm:
         return None
 
     def _written(self, outcome: Outcome) -> Outcome:
-        """Write the files that a job returned."""
+        """Write the files in an outcome; return the outcome with their names, or a failure."""
         sent = outcome.pop("sent", {})
         for name, data in sent.items():
             place = os.path.normpath(self.folder / name)

@@ -25,12 +25,12 @@ _lock = threading.Lock()
 
 
 def greet(token: str) -> tuple[str, bool]:
-    """Return the installed version, and whether this machine sees a file."""
+    """Return the version of Supple, and whether the file `token` exists on this machine."""
     return supple.__version__, os.path.exists(token)
 
 
 def held(digest: str, bundle: Bundle) -> tuple[str, Bundle]:
-    """Return a bundle unchanged: Dask can run this task again, but cannot recover lost data."""
+    """Return a hash and its bundle unchanged: Dask repeats lost tasks, but not lost data."""
     return digest, bundle
 
 
@@ -59,7 +59,7 @@ def run_job(
     bundles: list[tuple[str, Bundle]],
     model: Outcome | None,
 ) -> Outcome:
-    """Run a job in a process of this worker."""
+    """Run a job in a process of this worker; return its outcome with the worker's address."""
     from distributed import get_worker
 
     here = {"worker": get_worker().address}

@@ -196,7 +196,7 @@ def _chosen_clips(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 def _rows(word: str) -> list[Any] | None:
-    """Return the rows of a list; None for other files."""
+    """Return the rows of a list (.csv, .json, .jsonl); None for any other source."""
     path = Path(word)
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".json", ".jsonl") or not path.is_file():
@@ -288,7 +288,7 @@ def _row_name(stem: str, options: dict[str, Any]) -> str:
 
 
 def _placed(source: str, base: Path) -> tuple[str, str]:
-    """Return a row's source, absolute, and the name of its result."""
+    """Return a row's source, as an absolute path or a scene, and the name of its result."""
     path = base / source
     if not path.exists() and source in SCENES:
         return source, source

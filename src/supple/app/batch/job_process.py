@@ -179,7 +179,7 @@ def _listen(pipe: IO[bytes], answers: queue.SimpleQueue[bytes]) -> None:
 
 
 def failure(line: str) -> Outcome:
-    """Return the outcome of a job that failed."""
+    """Return the outcome of a job that failed with the message `line`."""
     return {"ok": False, "line": line, "warnings": []}
 
 
@@ -189,7 +189,7 @@ def can_read_memory() -> bool:
 
 
 def _megabytes(pid: int) -> float:
-    """Return the memory of a process and its descendants now; 0 without /proc."""
+    """Return the current memory of a process and its descendants in MB; 0 without /proc."""
     pages, todo = 0, [pid]
     while todo:
         process = todo.pop()

@@ -1,7 +1,7 @@
 """Jobs of a batch: characters × clips × settings, each with a separate output.
 
-A job's key is a hash of its command, options and output name; its stamp has the sizes and times of
-the files that it reads. A result is up to date if the journal has the same key and stamp.
+A job's key is a hash of its command, source, options and output name; its stamp has the sizes and
+times of the files that it reads. A result is up to date if the journal has the same key and stamp.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Return a hash of the command, the options and the output name."""
+        """Return a hash of the command, the source, the options and the output name."""
         content = json.dumps([self.command, self.source, self.output, self.options])
         return hashlib.sha256(content.encode()).hexdigest()[:20]
 
@@ -102,13 +102,13 @@ class Job:
         return [file for each in self.inputs() for file in (each, *_beside(each, file_stamp(each)))]
 
     def stamp(self) -> str:
-        """Return sizes and times of the files that the job reads; "" for scenes."""
+        """Return sizes and modification times of the files that the job reads; "" for scenes."""
         return " ".join(file_stamp(each) for each in self.read_files())
 
 
 @lru_cache(maxsize=100_000)
 def file_stamp(path: str) -> str:
-    """Return size and time of a file; "gone" if it is missing."""
+    """Return size and modification time of a file as text; "gone" if it is missing."""
     try:
         status = os.stat(path)
     except OSError:

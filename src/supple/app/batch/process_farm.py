@@ -47,7 +47,7 @@ class Farm(Protocol):
         """Queue a task."""
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Wait for the next finished task."""
+        """Wait for the next finished task; return it and its outcome."""
 
     def release(self, model: str) -> None:
         """Release a model after all its jobs are done."""
@@ -91,7 +91,7 @@ class ProcessFarm:
         self._tasks.put(task)
 
     def outcome(self) -> tuple[Task, Outcome]:
-        """Wait for the next finished task."""
+        """Wait for the next finished task; return it and its outcome."""
         while True:
             try:
                 return self._outcomes.get(timeout=0.5)  # so that Ctrl-C works on all systems

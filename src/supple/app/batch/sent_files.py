@@ -83,7 +83,7 @@ def _stamps(path: str) -> tuple[tuple[int, int], ...]:
 
 
 def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tuple[list[str], Any]:
-    """Return arguments in which files are replaced by content hashes, and the paths by hash.
+    """Return arguments with content hashes in place of files, and a dict of the paths by hash.
 
     `inputs` are the input paths among the arguments, alone or after ``=``; paths in the output
     `folder` become relative.
@@ -168,7 +168,7 @@ def collected(folder: Path) -> dict[str, bytes]:
 
 
 def in_temporary_folder(run: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Call a function with a new folder; add the files that it wrote there to its result."""
+    """Call a function with a temporary folder; add the files written there to its result."""
     with tempfile.TemporaryDirectory(prefix="supple-job-") as name:
         outcome = run(Path(name))
         return outcome | {"sent": collected(Path(name)) if outcome.get("ok") else {}}

@@ -112,7 +112,7 @@ class BodyOptions:
         self.material(Material("stvk"))
 
     def material(self, usual: Material) -> Material:
-        """Return the usual material with the given constants."""
+        """Return `usual` with the constants that are given as options."""
         constants = {
             name: value
             for name in ("young", "poisson", "density")
@@ -131,7 +131,7 @@ def _check_fixed(words: Sequence[str] | None) -> None:
 
 
 def parsed_fixed(word: str) -> tuple[str, re.Match[str] | None]:
-    """Return the kind of a value of --fixed: none, file, side or place; and its parts."""
+    """Return the kind of a value of --fixed (none, file, side or place), and its match or None."""
     if word == "none":
         return "none", None
     if Path(word).suffix.lower() == ".bou":

@@ -197,7 +197,10 @@ def _largest_piece(mesh: TetMesh) -> TetMesh:
 
 
 def _covered_part(surface: SurfaceMesh, distance: Floats, near: float) -> SurfaceMesh:
-    """Return the triangles of the surface in the body, or within `near` of it."""
+    """Return the triangles whose corners have a `distance` (n,) of at most `near` m from the body.
+
+    Return the whole surface if there are none.
+    """
     inside = (distance <= near)[surface.triangles].all(axis=1)
     if inside.all() or not inside.any():
         return surface

@@ -159,7 +159,7 @@ def summary(figures: dict[str, Any]) -> str:
 
 
 def steps_per_second(model: StvkModel) -> float:
-    """Return the number of steps per second of a body at rest, many in one call."""
+    """Return the measured number of steps per second of a body at rest."""
     simulator = StvkSimulator(model, STEP)
     simulator.run(20)  # compiles, and fills the processor's caches
     count = 50
@@ -241,7 +241,7 @@ def _given_vertices(source: BodySource, words: Sequence[str]) -> Ints:
 
 
 def _mask(word: str, source: BodySource) -> NDArray[np.bool_]:
-    """Return whether each vertex is selected by a value of --fixed."""
+    """Return whether each vertex of the mesh is selected by a value of --fixed, (n,)."""
     kind, parts = parsed_fixed(word)
     points = source.mesh.vertices
     if kind == "file":
@@ -254,7 +254,11 @@ def _mask(word: str, source: BodySource) -> NDArray[np.bool_]:
 
 
 def _listed(file: Path, source: BodySource) -> NDArray[np.bool_]:
-    """Select listed vertices; those of a filled surface select the vertices that carry them."""
+    """Return whether each vertex of the mesh is selected by a .bou file, (n,).
+
+    For a filled surface, the file lists vertices of the surface, and those of their elements are
+    selected.
+    """
     held = np.zeros(len(source.mesh.vertices), bool)
     if source.embedding is None:
         held[read_bou(file, len(held))] = True
@@ -270,7 +274,7 @@ def _side(points: Floats, name: str, part: float) -> NDArray[np.bool_]:
 
 
 def _bottom(points: Floats) -> tuple[Ints, str]:
-    """Return enough of the lowest vertices to fix the body."""
+    """Return enough of the lowest vertices to fix the body, and a description of them."""
     for part in THICKNESS:
         held = _side(points, "bottom", part)
         if not _collinear(points[held]) and not held.all():

@@ -67,7 +67,7 @@ CONSEQUENCES = {
 
 
 def split_warning(name: str, message: str) -> dict[str, Any]:
-    """Split a warning of the form "what; consequence (CODE, and 3 more)"."""
+    """Return the parts of a warning "name: what; consequence (CODE, and 3 more)" as a dict."""
     text = message.removeprefix(f"{name}: ")
     coded = CODE.search(text)
     entries: dict[str, Any] = {}

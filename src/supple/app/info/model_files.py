@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 
 def describe_stvk_file(path: Path) -> dict[str, Any]:
-    """Return sizes, frequencies and materials of a body or one of its parts, as plain values."""
+    """Return sizes, frequencies and materials of a body or a VegaFEM file, as plain values."""
     return STVK_FILES[path.suffix.lower()](path)
 
 
@@ -166,7 +166,7 @@ def materials_of(veg: VegFile[Any]) -> list[dict[str, Any]]:
 
 
 def stvk_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of a described body or part."""
+    """Yield titles and texts of the result of `describe_stvk_file`."""
     if "body" in described:
         b = described["body"]
         held = f"{b['held']:,} held" if b["held"] else "free"
@@ -258,7 +258,7 @@ def describe_model(path: Path) -> dict[str, Any]:
 
 
 def engine_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of a model of any engine."""
+    """Yield titles and texts of the result of `describe_model` for engines except pose-space."""
     yield "model", f"{described['name']}, engine {described['engine']}"
     yield _surface_line(described)
     for name, value in described["figures"].items():
@@ -276,7 +276,7 @@ def _motion_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def model_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts of a described model."""
+    """Yield titles and texts of the result of `describe_model` for a pose-space model."""
     model = described["model"]
     yield "model", f"{model['name']}, {model['material']}, interpolated in {model['interpolation']}"
     yield _surface_line(model)

@@ -74,7 +74,7 @@ ANATOMY_MAPS = {
 
 @dataclass(frozen=True, eq=False)
 class AnatomyMap:
-    """Map on the triangles of a skin."""
+    """Map of a skin: each triangle is in a band, which has a colour and a label."""
 
     bands: Ints  # (f,) band of each triangle
     colours: tuple[Colour, ...]  # of each band
@@ -82,7 +82,7 @@ class AnatomyMap:
 
 
 def anatomy_map(anatomy: Anatomy, which: str) -> AnatomyMap:
-    """Return one of `ANATOMY_MAPS`."""
+    """Return the map `which` of an anatomy, a key of `ANATOMY_MAPS`."""
     if which == "thickness":
         return _flesh(anatomy)
     names, table = (
@@ -108,7 +108,7 @@ def _feels(anatomy: Anatomy) -> np.ndarray:
 
 
 def _flesh(anatomy: Anatomy) -> AnatomyMap:
-    """Return a map of the thickness φR of flesh, in even steps from 0, which hard parts have."""
+    """Return a map of the thickness of flesh, in even steps; hard parts have thickness 0."""
     thick = np.where(anatomy.hard, 0.0, anatomy.share * anatomy.thickness)
     steps = len(FLESH_COLOURS) - 1
     thickest = max(float(thick.max(initial=0.0)), 1e-300)
@@ -142,7 +142,7 @@ def write_anatomy_sheet(anatomy: Anatomy, path: str | Path) -> None:
 
 
 def anatomy_sheet(anatomy: Anatomy) -> Figure:
-    """Draw a row for each of `ANATOMY_MAPS` with its legend, a column for each side."""
+    """Draw a row for each of `ANATOMY_MAPS` with its legend, a column for each of `AZIMUTHS`."""
     surface = anatomy.surface
     views = [view_axes(azimuth, ELEVATION) for azimuth in AZIMUTHS]
     cameras = _cameras(surface.vertices, views)

@@ -33,12 +33,12 @@ from supple.rig.baked_motion import BakedMotion
 
 
 def even_frames(baked: BakedMotion, count: int) -> NDArray[np.int64]:
-    """Return at most `count` frames, evenly spread from the first to the last."""
+    """Return the indices of at most `count` frames, evenly spread from the first to the last."""
     return np.unique(np.linspace(0, baked.n_frames - 1, count).round().astype(np.int64))
 
 
 def best_frames(frames: NDArray[np.int64], scores: ArrayLike, count: int) -> list[int]:
-    """Return at most `count` of the candidate frames (k,): high scores, in order, well apart."""
+    """Return, in order, at most `count` of the `frames` (k,) with high scores (k,), well apart."""
     values = np.asarray(scores, np.float64)
     gap = (frames[-1] - frames[0]) / (2.5 * max(count, 1))
     free = np.ones(len(frames), bool)
@@ -189,7 +189,7 @@ class _Strip:
         return np.stack([flat.min(axis=0), flat.max(axis=0)])
 
     def _settled(self, points: Floats, frame: int) -> Floats:
-        """Remove the root's horizontal position and heading, which the camera follows."""
+        """Return points relative to the root's horizontal position and heading."""
         root = self.baked.motion.roots[frame]
         heading = np.arctan2(root[0, 2], root[2, 2])
         c, s = np.cos(heading), np.sin(heading)
@@ -197,7 +197,7 @@ class _Strip:
         return (points - root[:3, 3] * [1.0, 0.0, 1.0]) @ back.T
 
     def drawn(self, chart: bool, progress: PartDone) -> Figure:
-        """Draw the figure, with space for a chart if requested."""
+        """Return the figure with all pictures, and with space for a chart if `chart`."""
         row = self.cell[1] / DPI
         self.height = _HEAD + 2 * (row + _NAME) + _CAPTION + 0.1 + (_CHART if chart else 0.0)
         figure = Figure(figsize=(WIDTH, self.height), facecolor=PAPER, dpi=DPI)
@@ -276,7 +276,7 @@ class _Strip:
         figure.text(*place, text, fontsize=size, **(usual | style))
 
     def chart_axes(self, figure: Figure) -> Axes:
-        """Return axes at the bottom."""
+        """Return new axes for a chart at the bottom of the figure."""
         box = (0.7 / WIDTH, 0.42 / self.height, 1 - 0.95 / WIDTH, (_CHART - 0.85) / self.height)
         return figure.add_axes(box)
 
@@ -326,7 +326,7 @@ _THUMBNAIL_FRAMES = 12
 
 
 def baked_thumbnail(bakes: Sequence[BakedMotion]) -> bytes:
-    """Return a JPEG of the frame whose flesh is farthest from the rig."""
+    """Return a JPEG of the liveliest motion at the frame whose flesh is farthest from the rig."""
     baked = bakes[liveliest_baked(bakes)] if len(bakes) > 1 else bakes[0]
     frames = even_frames(baked, _THUMBNAIL_FRAMES)
     offsets = [baked.frames[k] - baked.rig_frame(int(k)) for k in frames]

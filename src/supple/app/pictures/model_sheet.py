@@ -71,7 +71,7 @@ def tree_height(model: PoseSpaceModel) -> float:
 
 
 def tree_places(parents: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Return positions (m, 2): depth to the right, rows downwards, parents first."""
+    """Return positions (m, 2) of poses: depth to the right, rows downwards, parents first."""
     children: list[list[int]] = [[] for _ in parents]
     for pose in range(1, len(parents)):
         children[parents[pose]].append(pose)
@@ -141,7 +141,7 @@ def model_sheet(model: PoseSpaceModel) -> Figure:
 
 
 def region_colours(model: PoseSpaceModel) -> Floats:
-    """Return colours (n̄, 3) of the regions, mixed by W′; grey where bones hold the skin."""
+    """Return skin colours (n̄, 3): those of regions, mixed by weight, and grey for bones."""
     total = np.zeros(len(model.mesh.vertices))
     mixed = np.zeros((len(total), 3))
     for region, colour in zip(model.regions, _palette(len(model.regions)), strict=True):
@@ -152,7 +152,10 @@ def region_colours(model: PoseSpaceModel) -> Floats:
 
 
 def softest_columns(model: PoseSpaceModel, count: int) -> list[int]:
-    """Return the softest columns, taking each region's softest before any second, sorted."""
+    """Return at most `count` columns of the basis, softest first.
+
+    The softest column of each region is chosen before the second of any region.
+    """
     rank = np.zeros(model.n_modes, int)
     for columns in model.columns:
         order = np.argsort(model.root_eigenvalues[columns], kind="stable")
@@ -275,7 +278,7 @@ def _panels(figure: SubFigure, count: int) -> list[Axes]:
 
 
 def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Floats, str]:
-    """Return the side that shows more of the moving part, as signs (3,), and a caption."""
+    """Return the side that shows more of the moving part, as signs (3,) of axes, and a caption."""
     corners = model.surface.vertices[model.surface.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     before, behind = np.ones(3), np.array([-1.0, 1.0, -1.0])

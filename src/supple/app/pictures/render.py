@@ -35,7 +35,7 @@ class Camera:
     pixels: tuple[int, int]  # width and height
 
     def finer(self, times: int) -> Camera:
-        """Return the same view with more pixels."""
+        """Return the same view with `times` as many pixels along each side."""
         width, height = self.pixels
         return Camera(self.view, self.centre, self.scale * times, (width * times, height * times))
 
@@ -47,7 +47,7 @@ class Camera:
         return projected
 
     def on_ground(self, height: float) -> Floats:
-        """Return the points (h, w, 3) of the pixels on the ground; far away if seen from below."""
+        """Return the point on the ground at each pixel, (h, w, 3); far away if seen from below."""
         width, tall = self.pixels
         u = (np.arange(width) + 0.5 - width / 2) / self.scale
         v = (tall / 2 - np.arange(tall) - 0.5) / self.scale
@@ -72,7 +72,10 @@ class Body:
 def rasterised(
     seen: Floats, triangles: NDArray[np.int64], width: int, height: int
 ) -> tuple[Singles, NDArray[np.int32], Singles]:
-    """Return depth, nearest triangle (−1: none) and two barycentric coordinates by pixel."""
+    """Return depth (h, w), nearest triangle (−1: none) and two barycentric coordinates (h, w, 2).
+
+    `seen` (n, 3) are vertices projected by `Camera.project`.
+    """
     return rasterised_behind(seen, triangles, np.full((height, width), np.inf, np.float32))
 
 
@@ -208,7 +211,7 @@ class _Shadow:
 
 
 def _values_at(table: NDArray, at: Floats, outside: float) -> NDArray:
-    """Return values of the pixels at points (k, 2)."""
+    """Return the values (k,) of a table at pixels (k, 2), or `outside` beyond its edges."""
     column, row = np.floor(at).astype(np.int64).T
     inside = (column >= 0) & (row >= 0) & (column < table.shape[1]) & (row < table.shape[0])
     values = np.full(len(at), outside)
@@ -269,7 +272,7 @@ _ROUNDS, _EACH = (6, 30, 90), 0.13
 
 
 def cavities(surface: SurfaceMesh) -> Floats:
-    """Return (n,): 0.35 in a deep hollow, 1 on a flat surface, 1.15 on a ridge.
+    """Return visibility of the sky (n,): 0.35 in a deep hollow, 1 on a plane, 1.15 on a ridge.
 
     The depth of a hollow is the displacement by smoothing along the normal. It approximates
     ambient occlusion at a fraction of its cost.

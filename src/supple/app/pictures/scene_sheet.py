@@ -45,7 +45,7 @@ FRAMES, COLUMNS, WIDTH = 12, 6, 2.5
 
 
 def run_scene(name: str, sheet: Path | None = None, *, quiet: bool = False) -> dict[str, Any]:
-    """Create a scene, draw its sheet if a file is given, and return `summary`."""
+    """Create a scene, draw its sheet if a file is given, and return its `summary`."""
     sheet = None if sheet is None else checked_sheet(sheet)
     with working(f"making the {name}", quiet):
         figures = summary(name)
@@ -61,7 +61,7 @@ def write_sheet(name: str, path: str | Path) -> None:
 
 
 def summary(name: str) -> dict[str, Any]:
-    """Return the sizes of the scene and those of the paper."""
+    """Return the sizes, poses and durations of a scene, and the sizes in the paper."""
     from supple.mesh.filling.tetrahedralise import tetrahedralise
 
     began = perf_counter()
@@ -123,7 +123,7 @@ def _title(shown: Scene, motion: str, seconds: float) -> str:
 
 
 def _world(shown: Scene, pose: Floats, root: Floats) -> Floats:
-    """Apply the root without its horizontal translation, which the camera follows."""
+    """Return the skin at a pose, moved by the root without its horizontal translation."""
     return shown.character.rig(pose) @ root[:3, :3].T + [0.0, root[1, 3], 0.0]
 
 
@@ -187,7 +187,7 @@ def contact_strip(path: str | Path, scene: ContactScene, record: ContactRecord) 
 
 
 def _camera(record: ContactRecord, view: Floats) -> tuple[Camera, float]:
-    """Return a camera that shows all frames, and the lowest height."""
+    """Return a camera that shows all frames, and the height of the lowest point in m."""
     points = [record.skins.reshape(-1, 3)]
     points += [each.vertices for things in record.things for each in things]
     every = np.concatenate(points)

@@ -128,7 +128,7 @@ def _text(value: Any) -> str:
 
 
 def rich_table(caption: str | None, headings: list[str], rows: list[list[str]]) -> Table:
-    """Return a table for the terminal, with numbers to the right."""
+    """Return a table for the terminal, with all columns but the first aligned to the right."""
     table = Table(title=caption, title_justify="left")
     for at, heading in enumerate(headings):
         table.add_column(heading, justify="left" if at == 0 else "right")
@@ -158,7 +158,7 @@ def _remarks(figures: dict[str, Any]) -> list[str]:
 
 
 def write_page(folder: Path, order: Sequence[str]) -> Path:
-    """Write a page of all items in the folder, from this run and earlier ones."""
+    """Write a page of all items in the folder, also of earlier runs; return its path."""
     lines = [
         "# The papers' tables and figures, compared with ours",
         "",

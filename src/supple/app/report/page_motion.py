@@ -43,7 +43,7 @@ class EncodedAppearance:
 
 
 def encoded_appearance(appearance: Appearance | None, triangles: Ints) -> EncodedAppearance:
-    """Encode the appearance of the corners of triangles (m, 3); nothing for None.
+    """Return the encoded appearance of the corners of triangles (m, 3); empty for None.
 
     A vertex is drawn once for each different look of its corners. ``ways`` has the number of looks
     by vertex, ``corners`` the look of each corner, ``uv`` and ``tints`` the values of the looks.
@@ -82,7 +82,7 @@ def encoded_appearance(appearance: Appearance | None, triangles: Ints) -> Encode
 
 
 def _corner_rows(appearance: Appearance) -> tuple[Ints, dict[str, Any]]:
-    """Return quantised coordinates of every corner, (3m, k), and their header."""
+    """Return quantised texture coordinates and tints of every corner, (3m, k), and their header."""
     columns: list[NDArray] = [np.empty((3 * len(appearance.material_of), 0), np.int64)]
     header: dict[str, Any] = {"uv": None, "tints": appearance.tints is not None}
     if appearance.uv is not None:
@@ -97,7 +97,7 @@ def _corner_rows(appearance: Appearance) -> tuple[Ints, dict[str, Any]]:
 
 
 def _pictures(appearance: Appearance) -> tuple[list[str], dict[int, int]]:
-    """Return textures as data URIs, and the index of each by its identity."""
+    """Return textures as data URIs, and the index of each by the `id` of its texture."""
     used = [(each.texture, each.alpha) for each in appearance.materials if each.texture]
     textures = {texture.data: texture for texture, _ in used}
     clear = {texture.data for texture, alpha in used if alpha != "opaque"}
@@ -145,7 +145,7 @@ class Shapes:
 
 
 def fitted_shapes(samples: Singles, tolerance: float) -> Shapes:
-    """Return the first singular vectors of samples (m, n, 3), as many as the tolerance needs.
+    """Return the mean and the first singular vectors of samples (m, n, 3), as many as needed.
 
     The tolerance is the largest error of a vertex in m, before quantisation.
     """
@@ -174,7 +174,10 @@ def _farthest(offsets: Singles) -> float:
 
 
 def weights_for(shapes: Shapes) -> Callable[[NDArray], tuple[Singles, float]]:
-    """Return a function from a frame to its weights by least squares and their error."""
+    """Return a function of a frame (n, 3) that returns its weights (k,) and their error in m.
+
+    The weights are fitted by least squares; the error is the largest of any vertex.
+    """
     count, vertices = shapes.numbers.shape[:2]
     flat = shapes.numbers.reshape(count, 3 * vertices).astype(np.float32)
     flat *= np.float32(shapes.step)
@@ -191,9 +194,10 @@ def weights_for(shapes: Shapes) -> Callable[[NDArray], tuple[Singles, float]]:
 
 
 def neighbours_before(triangles: NDArray[np.int64], vertices: int) -> NDArray[np.int64]:
-    """Return the largest smaller neighbour of every vertex, or else the previous vertex.
+    """Return for every vertex the neighbour with the highest index below its own.
 
-    Neighbours move alike, so differences to them are small numbers.
+    A vertex without such a neighbour has its own index minus one. Neighbours move alike, so
+    differences to them are small numbers.
     """
     pairs = np.concatenate([triangles[:, [i, j]] for i in range(3) for j in range(3) if i != j])
     pairs = pairs[pairs[:, 1] < pairs[:, 0]]
@@ -278,7 +282,10 @@ def encoded_motion(
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """Sampled frames in root space, with the motion and frame of each; (m, n, 3) arrays."""
+    """Sampled frames in root space: the skin `rig` and the offsets `flesh` from it, (m, n, 3).
+
+    `places` has the motion and the frame of each sample.
+    """
 
     places: list[tuple[int, int]]
     rig: Singles
@@ -320,7 +327,7 @@ def _weights(
     groups: tuple[Shapes, Shapes],
     progress: PartDone,
 ) -> tuple[Singles, Singles, float]:
-    """Return weights at all frames, roots, and the largest error."""
+    """Return weights (t, k), roots (t, 7: quaternion, position), and the largest error in m."""
     fits = [weights_for(shapes) for shapes in groups]
     sampled = {place: k for k, place in enumerate(samples.places)}
     every = [(number, k) for number, baked in enumerate(bakes) for k in range(baked.n_frames)]
@@ -345,7 +352,7 @@ def _weights(
 def _shape_sections(
     surface: SurfaceMesh, groups: tuple[Shapes, Shapes], look: dict[str, Ints]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """Pack and compress triangles, shapes and the appearance."""
+    """Return the layout and the compressed bytes of triangles, shapes and the appearance."""
     before = neighbours_before(surface.triangles, len(surface.vertices))
     corners = surface.triangles.reshape(-1)
     named: list[tuple[str, NDArray]] = [("triangles", np.diff(corners, prepend=0))]
@@ -365,7 +372,7 @@ def _shape_sections(
 
 
 def _plain_sections(arrays: dict[str, Singles]) -> tuple[list[dict[str, Any]], bytes]:
-    """Compress numbers as little-endian float32."""
+    """Return the layout and the compressed bytes of arrays as little-endian float32."""
     sections = [{"name": name, "count": int(array.size)} for name, array in arrays.items()]
     data = b"".join(array.astype("<f4").tobytes() for array in arrays.values())
     return sections, zlib.compress(data, 7)

@@ -146,7 +146,7 @@ def _subtitle(baked: BakedMotion) -> str:
 
 
 def _clip_list(head: Mapping[str, Any]) -> str:
-    """Return the list of motions, empty for a single one."""
+    """Return the list of motions as HTML, "" for a single motion."""
     if len(head["clips"]) == 1:
         return ""
     options = "".join(
@@ -197,7 +197,7 @@ def _pictures(pictures: Mapping[str, str]) -> str:
 
 
 def _still(pictures: Mapping[str, str]) -> str:
-    """Return a line that refers to the first picture of the page."""
+    """Return a line of HTML that refers to the first picture of the page, "" without pictures."""
     if not pictures:
         return ""
     return f"<p>There is a picture below: {html.escape(next(iter(pictures)))}.</p>"

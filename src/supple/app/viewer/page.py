@@ -58,7 +58,7 @@ class Clock:
             self._thread.join(timeout=10.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most this long; return whether the thread has ended."""
+        """Wait at most `seconds` seconds; return whether the thread has ended."""
         return self._ended.wait(seconds)
 
     def _run(self) -> None:

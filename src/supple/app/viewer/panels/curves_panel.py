@@ -205,7 +205,7 @@ def _listed(groups: dict[str, Ints]) -> dict[str, Ints]:
 
 
 def _followed(percent: float) -> float:
-    """Return κ of springs that reduce the flesh's deviation from the key by `percent`."""
+    """Return the strength `follow` of springs that reduce deviations from the key by `percent`."""
     part = percent / 100
     return part / (1 - part)
 

@@ -82,7 +82,7 @@ class ShowPanel:
 
 
 def _show_picture(client: Any, picture: NDArray[np.uint8]) -> None:
-    """Open a window on the page of a client."""
+    """Show a picture (h, w, 3) in a window on the page of a client; do nothing without a client."""
     if client is None:
         return
     window = client.gui.add_modal("Poses, softest motions, cubature and alignment tree")
@@ -96,7 +96,7 @@ def _show_picture(client: Any, picture: NDArray[np.uint8]) -> None:
 
 
 def _model_picture(model: Any) -> NDArray[np.uint8]:
-    """Draw the sheet of `supple build --sheet`, (h, w, 3)."""
+    """Return the sheet of `supple build --sheet` as pixels (h, w, 3)."""
     from matplotlib.image import imread
 
     from supple.app.pictures.model_sheet import model_sheet

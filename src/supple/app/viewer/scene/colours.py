@@ -48,7 +48,7 @@ OPACITIES = 4
 
 @dataclass(frozen=True, eq=False)
 class ColourBands:
-    """Bands of a skin's triangles."""
+    """Colour bands of a skin; each triangle is in one band."""
 
     bands: Ints  # (f,) band of each triangle
     colours: tuple[Colour, ...]  # of each band
@@ -101,7 +101,7 @@ def by_pressure(pressure: Floats, triangles: Ints, full: float) -> ColourBands:
 
 
 def by_held(held: NDArray[np.bool_]) -> ColourBands:
-    """Colour fixed triangles (f,) grey, and others as flesh."""
+    """Colour triangles grey where `held` (f,) is True, and others as flesh."""
     return ColourBands(held.astype(np.int64), (FLESH, rgb(BONE)))
 
 
@@ -200,7 +200,7 @@ def appearance_bands(appearance: Appearance, triangles: Ints) -> AppearanceBands
 
 
 def _cuts(appearance: Appearance) -> Ints:
-    """Return the number of parts of each triangle's edges."""
+    """Return into how many parts the edges of each triangle are divided, (m,)."""
     every = np.arange(len(appearance.material_of))
     textured = np.array([each.texture is not None for each in appearance.materials])
     varied = np.zeros(len(every), bool)
@@ -229,7 +229,10 @@ def _lattice(n: int) -> tuple[Ints, Floats]:
 
 
 def _cut(appearance: Appearance, triangles: Ints, chosen: Ints, n: int) -> tuple[Ints, Floats]:
-    """Return parts of triangles, each corner as three vertices with weights, and their colours."""
+    """Return the n² parts of the `chosen` triangles (k, 3, 6), and their colours (k, 4).
+
+    Each corner of a part is three vertices with integer weights, one after the other.
+    """
     lattice, middles = _lattice(n)
     # Integer weights of one denominator, so that coinciding corners compare equal.
     shares = np.broadcast_to(lattice * (SIXTIETHS // n), (len(chosen), *lattice.shape))

@@ -50,7 +50,7 @@ class SkinNode:
 
     @property
     def offset(self) -> Any:
-        """Offset in the scene, (3,)."""
+        """Offset of the skin in the scene, (3,) in m."""
         return np.asarray(self._frame.position)
 
     @offset.setter
@@ -193,7 +193,7 @@ class CubaturePoints:
         ]
 
     def show(self, visible: bool) -> None:
-        """Show or hide them."""
+        """Show or hide the cubature points."""
         for cloud in self._clouds:
             cloud.visible = visible
 
@@ -217,7 +217,7 @@ class TetNode:
         return self._mesh is not None
 
     def show(self, visible: bool, offset: Floats) -> None:
-        """Show or hide them; hidden tets are not sent to pages."""
+        """Show or hide the tets, moved by an offset (3,); hidden tets are not sent to pages."""
         if not visible:
             if self._mesh is not None:
                 self._mesh.remove()
@@ -320,7 +320,7 @@ def _ground_grid(
 
 
 def _placed_tets(actor: Any, offset: Floats, vertices: Ints | None = None) -> Singles:
-    """Return positions of tet vertices, all by default, by the rig in the world."""
+    """Return world positions (k, 3) of tet vertices, all by default, by the rig and an offset."""
     rotation, shift = actor.root[:3, :3], actor.root[:3, 3]
     points = actor.model.tet_rig(actor.pose, vertices)
     return (points @ rotation.T + shift + offset).astype(np.float32)

@@ -100,7 +100,7 @@ class AnatomyEditing:
         self._built = entries
 
     def region_under(self, skin: Singles, origin: ArrayLike, direction: ArrayLike) -> str | None:
-        """Return the joint of the region of a skin (n̄, 3) that a ray hits first."""
+        """Return the joint of the region of a skin (n̄, 3) that a ray hits first, or None."""
         start, vector = (np.asarray(each, np.float64) for each in (origin, direction))
         if start.shape != (3,) or vector.shape != (3,) or not np.isfinite([start, vector]).all():
             return None

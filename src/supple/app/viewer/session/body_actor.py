@@ -120,7 +120,7 @@ class BodyActor(Actor):
     # Steps -------------------------------------------------------------------------------
 
     def step(self, count: int) -> tuple[str, ...]:
-        """Make steps; return the names of limits that acted."""
+        """Make `count` steps; return the names of limits that acted."""
         simulator = self.simulator
         before = simulator.shifted_steps
         try:

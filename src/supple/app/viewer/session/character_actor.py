@@ -178,7 +178,7 @@ class CharacterActor(Actor):
     # Steps -------------------------------------------------------------------------------
 
     def step(self, count: int) -> tuple[str, ...] | None:
-        """Make steps; return the names of limits that acted, None if the motion has ended."""
+        """Make `count` steps; return the limits of the last one, None if the motion has ended."""
         try:
             limits = None
             for _ in range(count):
@@ -245,7 +245,7 @@ class CharacterActor(Actor):
         return SkinGrip.take(self.model, skin, where, self.simulator.dt)
 
     def stiffen(self, factor: float) -> None:
-        """Multiply the stiffness of the baked flesh by a factor."""
+        """Set the stiffness to `factor`, clamped to 0.01 to 100, times that of `supple.bake`."""
         stable = self._stable_factors.get((self.motion.name, self.ending == "loop"), 1.0)
         self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * stable
         self.factor = factor
@@ -269,7 +269,10 @@ class CharacterActor(Actor):
             self.simulator.local_stiffness = self.anatomy.tet_factors(self.model)
 
     def stable_factors(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
-        """Return the factor by which bake stiffens a model for this motion; from any thread."""
+        """Return the factor by which `supple.bake` stiffens a model for the current motion.
+
+        The key is the name of the motion and whether it loops. Any thread may call this.
+        """
         loop = self.ending == "loop"
         scaled = self._flesh | {"scaled_loads": True}
         return {(self.motion.name, loop): self._stable_factor(model, self._plan(loop), scaled)}

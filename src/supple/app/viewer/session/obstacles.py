@@ -134,7 +134,8 @@ class MovingObstacles:
     def step(self, simulator: Any, dt: float, world_from_clip: Floats) -> None:
         """Move the ball by a step of `dt` s, and set the simulator's obstacles after a change.
 
-        A looped walk moves on in the simulator's world, but not in the clip's space.
+        `world_from_clip` (4, 4) maps the clip's space to the simulator's world, where a looped walk
+        moves on.
         """
         distance = np.abs(self._place.target - self._place.value)
         moving = bool(distance[:3].max() > 1e-6 * self.radius or distance[3:].max() > 1e-6)

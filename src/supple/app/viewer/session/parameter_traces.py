@@ -21,7 +21,7 @@ WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def name_groups(names: Sequence[str]) -> dict[str, Ints]:
-    """Group parameters by the first word of their names, and return their numbers.
+    """Return the indices of parameters, grouped by the first word of their names.
 
     Sides, numbers, channels and prefixes of rigging tools are ignored. If all names share the first
     word, the next one counts, too.
@@ -87,13 +87,13 @@ class ParameterTraces:
         self._count += 1
 
     def read(self) -> tuple[Floats, Floats, Floats]:
-        """Return times relative to now (m,), keys (m, k) and results (m, k), oldest first."""
+        """Return times in s relative to now (m,), keys (m, k) and results (m, k), oldest first."""
         count = min(self._count, SAMPLES)
         order = np.arange(self._count - count, self._count) % SAMPLES
         return self._times[order] - self._time, self._rows[order, 0], self._rows[order, 1]
 
     def liveliest(self, numbers: Ints) -> Ints:
-        """Return parameters sorted by the skin motion that physics adds, largest first."""
+        """Return indices `numbers` sorted by the skin motion that physics adds, largest first."""
         _, keys, results = self.read()
         added = np.abs(results - keys)[:, numbers]
         motion = added.max(axis=0, initial=0.0) * self._reach[numbers]

@@ -40,7 +40,7 @@ class Recorder:
 
     @property
     def seconds(self) -> float:
-        """Duration of the recording."""
+        """Duration of the recording in s."""
         return self._every * self._dt * len(self)
 
     @property

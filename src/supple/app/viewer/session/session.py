@@ -74,7 +74,7 @@ class Actor(ABC):
     @property
     @abstractmethod
     def time(self) -> float:
-        """Time in the motion, or since the body was released, in s."""
+        """Time in the motion, or since the start of a body without motions, in s."""
 
     @property
     @abstractmethod
@@ -100,7 +100,7 @@ class Actor(ABC):
 
     @abstractmethod
     def step(self, count: int) -> tuple[str, ...] | None:
-        """Make steps; return the names of limits that acted, None if the motion has ended.
+        """Make `count` steps; return the names of limits that acted, None if the motion has ended.
 
         SuppleError, with the reason, if the simulation has to restart.
         """
@@ -185,7 +185,7 @@ class Session(Generic[A]):
         return self.steps * self.actor.simulator.dt
 
     def refresh(self) -> None:
-        """Update `skin`."""
+        """Set `skin` to the current skin of the actor."""
         began, processor = time.perf_counter(), time.thread_time()
         self.actor.surface(self.skin)
         self.meter.add_update(time.perf_counter() - began, time.thread_time() - processor)
