@@ -129,7 +129,10 @@ def _page_faults() -> tuple[Any, Any]:
 
 
 def _unevenness(seconds: Floats, cpu: Floats, undisturbed: Bools) -> dict[str, Any]:
-    """Return median, percentile and maximum of step times, and numbers of late steps."""
+    """Return the median step time in ms, and numbers of late steps.
+
+    The 99th percentile and the maximum are relative to the median.
+    """
     middle, used = float(np.median(seconds)), float(np.median(cpu))
     return {
         "median_ms": 1e3 * middle,

@@ -92,7 +92,10 @@ class CorotatedCorrections:
         return CorotatedPlacement(self, vertices)
 
     def shared_placement(self, rig: Rig, vertices: Ints | None) -> CorotatedPlacement | None:
-        """Return a placement that shares surface positions with `rig`; None for another rig."""
+        """Return a placement that shares surface positions with `rig`, the surface's rig.
+
+        Return None if `rig` is not the surface rig that the tets follow.
+        """
         return CorotatedPlacement(self, vertices, share=True) if self.start.rig is rig else None
 
 
@@ -149,7 +152,7 @@ def _add_corotated(
     rows: Ints,
     out: Floats,
 ) -> None:
-    """Add R (o + Σ w d) − o to `out` for the listed vertices, or for all; R from Σ w q.
+    """Add R (o + Σ w d) − o to `out` (k, 3) for vertices `rows`, or all if empty; R is Σ w q, unit.
 
     Where the blend of rotations cancels, the rotation of the strongest pose replaces it.
     """
