@@ -256,7 +256,7 @@ class SkinTransfer:
     def _edges(self) -> tuple[csr_array, Ints, Ints]:
         """Sparse matrix (n̄, e) that sums values of directed edges at their start vertices.
 
-        Then the start and end vertices (e,) of the edges.
+        It is followed by the start and the end vertices (e,) of the edges.
         """
         corners = self._triangles
         start = np.concatenate([corners, corners], axis=1).ravel()

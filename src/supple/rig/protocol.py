@@ -276,7 +276,7 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
 
 
 def checked_cloud(what: str, points: ArrayLike) -> Floats:
-    """Return a copy of points (n, 3) after checking that they are finite and at least one."""
+    """Return a copy of points (n, 3); check that all are finite and that there is at least one."""
     array = numbers(what, points, "numbers of shape (n, 3)")
     if array.ndim != 2 or array.shape[1] != 3:
         raise SuppleError(f"{what}: shape {array.shape}; expected (n, 3)")

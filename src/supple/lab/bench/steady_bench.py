@@ -129,10 +129,7 @@ def _page_faults() -> tuple[Any, Any]:
 
 
 def _unevenness(seconds: Floats, cpu: Floats, undisturbed: Bools) -> dict[str, Any]:
-    """Return the median step time in ms, and numbers of late steps.
-
-    The 99th percentile and the maximum are relative to the median.
-    """
+    """Return the median in ms, percentile and maximum relative to it, and numbers of late steps."""
     middle, used = float(np.median(seconds)), float(np.median(cpu))
     return {
         "median_ms": 1e3 * middle,

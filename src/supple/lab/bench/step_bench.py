@@ -79,7 +79,7 @@ class _RigTimes:
         self.seconds[-1] += perf_counter() - began
 
     def median(self, last: int) -> float | None:
-        """Return the median seconds of the `last` latest steps; None if no rig is timed."""
+        """Return the median seconds of a number of last steps; None if no rig is timed."""
         return None if self._rig is None else float(np.median(self.seconds[-last:]))
 
 

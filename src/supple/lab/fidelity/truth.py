@@ -70,7 +70,7 @@ def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
 def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
     """Play a motion from its initial velocity, with resets at cuts; return the skin (t, n̄, 3).
 
-    Steps are the simulator's; every `every`-th is a frame.
+    A step lasts the simulator's `dt`; every `every`-th step is a frame.
     """
     keys = motion.smooth.resample(1 / simulator.dt)
     frames = []

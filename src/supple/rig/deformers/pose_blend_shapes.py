@@ -180,7 +180,7 @@ class PoseBlendPlacement(DisplacingPlacement):
 class _PoseBlendJacobian:
     """Jacobian of the skin at the displaced points, plus A Δ_j vec(∂R_j/∂p).
 
-    A is the blend of the joints' linear parts.
+    A (m, 3, 3) is the blend of the joints' linear parts for each vertex.
     """
 
     affine = False
@@ -317,7 +317,7 @@ def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floa
 
 @compiled
 def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: Floats) -> None:
-    """Add Σ_j Δ_j vec(R_j − 1) of the listed vertices to `out` (k, 3), bits as by `_add_posed`."""
+    """Add Σ_j Δ_j vec(R_j − 1) of listed vertices to `out` (k, 3), same bits as `_add_posed`."""
     features = np.empty(9)
     for joint in range(len(entries)):
         if rotation_features(pose, entries, joint, features) <= NEGLIGIBLE:

@@ -120,7 +120,7 @@ def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) 
 
 @compiled_fused
 def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
-    """Write the rotation (m, 3, 3) of every vertex; the identity where the wire moves nothing."""
+    """Write the rotation (m, 3, 3) of every vertex; the identity if the wire does not move it."""
     moved, values, acting, turning, _, _ = table_contents(table)
     for v in range(len(out)):
         for i in range(3):

@@ -30,7 +30,7 @@ LARGEST_SCALED = 1e100
 
 
 class PoseWeights:
-    """Weights of m example poses: each is 1 at its pose and 0 at the others; their sum is 1.
+    """Weights of m example poses: weight i is 1 at pose i and 0 at the others; the sum is 1.
 
     They are sums of biharmonic kernels φ(r) = r of the distance in a scaled parameter space.
 

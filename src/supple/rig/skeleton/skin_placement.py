@@ -115,7 +115,7 @@ class _SkinTransforms(Forkable):
 
 
 def _joint_tables(joint_pose: JointPose) -> tuple[Ints, Floats] | None:
-    """Return `entries` and `rest` of `skin_transforms`; None for a subclass outside this package.
+    """Return `entries` and `rest` of `skin_transforms`; None for other subclasses of `JointPose`.
 
     Such a subclass may define its pose differently; only its `matrices` are valid then.
     """

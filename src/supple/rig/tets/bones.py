@@ -197,10 +197,7 @@ def _depths(points: Floats, surface: SurfaceMesh) -> Floats:
 
 
 def _around_axes(points: Floats, radii: Floats, spacing: float) -> Floats:
-    """Return points (k, 3) on concentric spheres that fill the balls of `radii` around `points`.
-
-    Spheres are at most two `spacing` apart. Balls are thinned out if there are too many points.
-    """
+    """Return points (k, 3) of concentric spheres that fill the balls of `radii` around `points`."""
     k = np.arange(_DIRECTIONS) + 0.5
     polar, turn = np.arccos(1 - 2 * k / _DIRECTIONS), np.pi * (1 + 5**0.5) * k
     sphere = np.column_stack(

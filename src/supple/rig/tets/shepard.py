@@ -195,10 +195,7 @@ class ShepardRig(SurfaceFollower):
         return ShepardPlacement(self, vertices)
 
     def shared_placement(self, rig: Rig, vertices: Ints | None) -> ShepardPlacement | None:
-        """Return a placement that shares surface positions with `rig`, the surface's rig.
-
-        Return None if `rig` is not the surface rig that the tets follow.
-        """
+        """Return a placement that shares `rig`'s positions; None unless the tets follow `rig`."""
         return ShepardPlacement(self, vertices, share=True) if self.rig is rig else None
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> ShepardJacobian:

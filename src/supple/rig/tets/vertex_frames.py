@@ -215,10 +215,7 @@ def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
-    """Return ∫ ∇N_a·∇N_b (n, n) of linear shape functions N, and volumes (n,) of vertices.
-
-    The volume of a vertex is a quarter of that of its tets.
-    """
+    """Return ∫ ∇N_a·∇N_b (n, n) of linear shape functions N, and ∫ N_a (n,)."""
     volumes = mesh.volumes()
     if not volumes.min() > 0:
         worst = int(np.argmin(volumes))

@@ -180,10 +180,7 @@ def _newton_step(
     sphere: Sphere,
     probe: Probe,
 ) -> tuple[float, Floats, float]:
-    """Return the outward force in N, the step (k,) of the unknowns, and its size in m.
-
-    The step is shortened; its size is the largest entry before that.
-    """
+    """Return the outward force in N, the shortened step (k,), and its largest entry before that."""
     distance, out = sphere.distances((spread @ x.ravel()).reshape(-1, 3) + offset)
     pressed = np.maximum(-distance, 0.0) * firm
     load = spread.T @ (pressed[:, None] * out).ravel()
