@@ -60,7 +60,7 @@ class BakedMotion:
         return self.motion.times
 
     def rig_frame(self, frame: int) -> Floats:
-        """Return the skin (n̄, 3) of the rig alone, in the world."""
+        """Return the skin (n̄, 3) of the rig without simulation at a frame, in the world."""
         root = self.motion.roots[frame]
         place = self.character.rig(self.motion.poses[frame])
         return place @ root[:3, :3].T + root[:3, 3]

@@ -73,7 +73,7 @@ class Character:
         The rest pose of the rig, welded, in metres, without root motion. None for a character
         without a mesh; reading it is then an error.
     rig : Rig
-        None without a mesh, as above.
+        None for a character without a mesh; reading it is then an error.
     motions : dict of str to Motion
         By name, in the file's order.
     source : object
@@ -198,7 +198,7 @@ class Character:
 
 
 def wiggle(character: Character) -> Motion:
-    """Return the default motion, of the root about the middle: shake sideways, tilt, then rest."""
+    """Return the default motion: the root shakes sideways, tilts about the middle, then rests."""
     surface = character.surface
     times = np.arange(round(SECONDS * RATE) + 1) / RATE
     shaken = SHAKEN * surface.size * _pulse(times, 0.0, 1.4) * np.sin(2 * np.pi * SHAKES * times)
@@ -213,5 +213,5 @@ def wiggle(character: Character) -> Motion:
 
 
 def _pulse(times: Floats, start: float, stop: float) -> Floats:
-    """Return a pulse up to 1 and back to 0, without a kink in its velocity."""
+    """Return a pulse (t,) from 0 to 1 and back to 0 between two times, with continuous velocity."""
     return np.sin(np.pi * np.clip((times - start) / (stop - start), 0, 1)) ** 2

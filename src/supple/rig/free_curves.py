@@ -110,7 +110,7 @@ class FreeCurves(Motion):
 
     @property
     def added(self) -> Floats:
-        """Differences (t, k) of the free parameters from the keys."""
+        """Differences (t, k) of the free parameters from their keyed values."""
         return (self.poses - self.keyed)[:, self.columns]
 
     @property
@@ -194,11 +194,11 @@ class FreeCurves(Motion):
         return Motion(self.times, self.over(rest), None, self.name, self.cuts)
 
     def skin(self, frame: int) -> Floats:
-        """Return the skin (n̄, 3) of the rig with the curves, in the world."""
+        """Return the skin (n̄, 3) of the rig with the curves at a frame, in the world."""
         return _placed(self.roots[frame], self.character.rig(self.poses[frame]))
 
     def baked(self, poses: Floats | None = None) -> BakedMotion:
-        """Return the skin at every frame as a `BakedMotion`."""
+        """Return the skin at every frame as a `BakedMotion`; `poses` (t, s) replace the curves."""
         rows = self.poses if poses is None else poses
         rig = self.character.rig
         frames = np.empty((self.n_frames, rig.n_vertices, 3), np.float32)

@@ -42,9 +42,9 @@ TRANSFER_FLOOR, LEAST = 0.05, 1e-12
 def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
     """Return the derivatives (n, 3, 3) of vertices at a pose by their bound positions.
 
-    Rigs with a method ``offset_matrices``, such as skins, below any (pose) blend shapes, are exact;
-    others that move given points use central differences. A rig without bound positions, a
-    function of the pose alone, is refused.
+    They are exact for rigs with a method ``offset_matrices``, such as skins, with or without (pose)
+    blend shapes. They are central differences for other rigs that move given points. A rig without
+    bound positions, a function of the pose alone, is refused.
     """
     base, points, values = without_shapes(rig, pose)
     exact = optional_method(base, "offset_matrices")
@@ -95,7 +95,7 @@ def offsets_before_skinning(
 
 
 def largest_stretch(rig: Rig, matrices: Iterable[NDArray[np.floating]]) -> Floats:
-    """Return the largest stretch (n,) at rest and over frames of `offset_matrices` (n, 3, 3)."""
+    """Return each vertex's largest stretch (n,), at rest and in frames of `offset_matrices`."""
     largest = _stretch(offset_matrices(rig, rig.rest_pose))
     for frame in matrices:
         np.maximum(largest, _stretch(frame), out=largest)
@@ -157,9 +157,10 @@ def differenced_matrices(rig: Deformer, points: Floats, pose: Floats, step: floa
 def inverted_moves(
     matrices: Floats, moves: Floats, allowed: float, stretch: Floats | None = None
 ) -> Floats:
-    """Compute offsets d with M d near `moves`; small where M is nearly singular or nearly zero.
+    """Compute offsets d (n, 3) with M d near `moves` (n, 3); small where M is nearly singular.
 
-    Singular values are compared with `stretch`, (n,); by default with the stretch of M itself.
+    Singular values of M (n, 3, 3) are compared with `stretch`, (n,); by default with the stretch of
+    M itself. `allowed` is the error in metres above which less damping is tried.
     """
     usual = _stretch(matrices) if stretch is None else stretch
     # Rows of the adjugate: most matrices are far from singular and need no decomposition.
@@ -253,7 +254,10 @@ class SkinTransfer:
 
     @cached_property
     def _edges(self) -> tuple[csr_array, Ints, Ints]:
-        """Return the sum over each vertex's edges, and the ends of the edges."""
+        """Sparse matrix (n̄, e) that sums values of directed edges at their start vertices.
+
+        It is followed by the start and the end vertices (e,) of the edges.
+        """
         corners = self._triangles
         start = np.concatenate([corners, corners], axis=1).ravel()
         end = np.concatenate([np.roll(corners, -1, 1), np.roll(corners, 1, 1)], axis=1).ravel()
@@ -262,7 +266,7 @@ class SkinTransfer:
         return coo_array(entries, shape).tocsr(), start, end
 
     def _rotations(self, before: Floats, after: Floats) -> Floats:
-        """Return rotations (n̄, 3, 3) of the surface around each vertex."""
+        """Return rotations (n̄, 3, 3) of the surface around each vertex from `before` to `after`."""
         total, start, end = self._edges
         one, two = (points[end] - points[start] for points in (before, after))
         outer = (two[:, :, None] * one[:, None, :]).reshape(-1, 9)
@@ -286,7 +290,7 @@ def _transfer(
     root: Floats,
     new_root: Floats,
 ) -> None:
-    """Move skin from skinning matrices (J, 4, 4) to new ones; see `SkinTransfer`."""
+    """Move skin in place from skinning matrices (J, 4, 4) to new ones; see `SkinTransfer`."""
     first, second = np.empty((3, 4)), np.empty((3, 4))
     offset, pulled, bound, moved = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for vertex in range(len(skin)):

@@ -23,7 +23,7 @@ class Jacobian(Protocol):
 
     @property
     def affine(self) -> bool:
-        """True if it does not depend on these parameters, whatever the others are."""
+        """True if the derivative does not change with these parameters, whatever the others are."""
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
         """Write the derivative at a checked pose (s,) into `out` (m, 3, k)."""
@@ -39,7 +39,7 @@ class LinkJacobian(Protocol):
 
     @property
     def straight(self) -> bool:
-        """True if positions are affine in the points, so that slopes do not depend on these."""
+        """True if positions are affine in the points: ∂x/∂X does not depend on the points."""
 
     def evaluate_points(self, points: Floats, pose: Floats, out: Floats) -> None:
         """Write ∂x/∂p (m, 3, k) of vertices that start at `points` (m, 3)."""
@@ -53,9 +53,9 @@ def rig_jacobian(
 ) -> Jacobian:
     """Return the Jacobian of some vertices (m,) of a rig, or of all, by parameters `entries` (k,).
 
-    Rigs with a method ``jacobian(entries, vertices)`` return an analytic one from it, or None. All
-    others, or all with `differences`, use two placements for each parameter; in a chain, each link
-    separately.
+    It is that of the rig's method ``jacobian(entries, vertices)``, unless there is no such method
+    or it returns None. Otherwise, and always with `differences`, derivatives are central
+    differences: two placements for each parameter.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class DifferencedJacobian:
         self._ahead, self._behind = np.empty((2, self._placement.n_points, 3))
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
-        """Write the differences (m, 3, k) at a pose."""
+        """Write ∂Φ/∂p (m, 3, k) at a pose, by central differences."""
         self._pose[:] = pose
         _write_differences(
             self._placement.place, self._pose, self._entries, self._ahead, self._behind, out
@@ -152,7 +152,10 @@ def _write_differences(
     behind: Floats,
     out: Floats,
 ) -> None:
-    """Write differences (m, 3, k) of the positions that `place` writes; `pose` is unchanged."""
+    """Write central differences (m, 3, k) of the positions that `place` writes at `pose`.
+
+    `pose` is changed during the call and restored; `ahead` and `behind` (m, 3) are scratch.
+    """
     for column, entry in enumerate(entries):
         value = pose[entry]
         for step, target in ((STEP, ahead), (-STEP, behind)):

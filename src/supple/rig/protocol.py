@@ -81,7 +81,7 @@ class Rig(Protocol):
         """The pose in which every parameter has its rest value, (s,)."""
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions (n, 3) of all vertices, or the same numbers (k, 3) of listed ones."""
+        """Return positions (n, 3) of all vertices in metres, or rows (k, 3) of the listed ones."""
 
 
 @runtime_checkable
@@ -113,13 +113,16 @@ class TetTransfer(Protocol):
         """Extend values (n̄, c) of the surface's vertices smoothly to the tet vertices (n, c)."""
 
     def extended_displacements(self, deltas: Floats) -> Floats:
-        """Extend sets of displacements (…, n̄, 3) to (…, n, 3); faint ones become zero."""
+        """Extend sets of displacements (…, n̄, 3) to (…, n, 3).
+
+        Displacements below a small fraction of the largest of their set become zero.
+        """
 
     def influences(self, skin: Any) -> tuple[ShortInts, Floats]:
         """Extend the weights of a `SkinnedRig`; return joints (n, k) and weights (n, k)."""
 
     def rig(self, rig: Rig) -> Rig | None:
-        """Transfer another rig of the same surface, such as a base or a link; None if it cannot."""
+        """Return a rig of the surface, such as a base, for tet vertices; None if there is none."""
 
 
 def optional_method(rig: Rig, name: str) -> Callable[..., Any] | None:
@@ -216,7 +219,7 @@ def _takes_second_argument(function: Callable[..., ArrayLike]) -> bool:
 
 
 def checked_deformer(what: str, rig: Rig) -> Deformer:
-    """Check that a rig can move given points; `what` names it in the message."""
+    """Return `rig` if it can move given points, else raise SuppleError; `what` names the rig."""
     # `rest_points` of a chain or a correction raises an error if its base cannot move points.
     if not isinstance(rig, Deformer) or rig.rest_points is None:
         raise SuppleError(f"{what}, a {type(rig).__name__}, cannot move given points")
@@ -243,7 +246,7 @@ def rest_values(parameters: Sequence[Parameter]) -> Floats:
 
 
 def checked_pose(parameters: Sequence[Parameter], pose: ArrayLike) -> Floats:
-    """Check `pose`: finite float64, not huge, with one value for each parameter."""
+    """Return `pose` as float64 (s,); check its length and that values are finite and not huge."""
     values = np.ascontiguousarray(numbers("a pose", pose))
     if values.shape != (len(parameters),):
         raise SuppleError(f"pose of shape {values.shape}; the rig has {len(parameters)} parameters")
@@ -258,7 +261,7 @@ def checked_pose(parameters: Sequence[Parameter], pose: ArrayLike) -> Floats:
 
 
 def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
-    """Check that the listed vertices are indices in range; None, for all, stays None."""
+    """Return vertex indices (k,) as int64 after checking their range; None means all vertices."""
     if vertices is None:
         return None
     listed = np.asarray(vertices)
@@ -273,7 +276,7 @@ def checked_subset(vertices: ArrayLike | None, n_vertices: int) -> Ints | None:
 
 
 def checked_cloud(what: str, points: ArrayLike) -> Floats:
-    """Check that there is at least one point, (n, 3), finite; return a copy."""
+    """Return a copy of points (n, 3); check that all are finite and that there is at least one."""
     array = numbers(what, points, "numbers of shape (n, 3)")
     if array.ndim != 2 or array.shape[1] != 3:
         raise SuppleError(f"{what}: shape {array.shape}; expected (n, 3)")
@@ -283,5 +286,5 @@ def checked_cloud(what: str, points: ArrayLike) -> Floats:
 
 
 def checked_points(points: ArrayLike, subset: Ints | None, n_vertices: int) -> Floats:
-    """Check that there is one point for each listed vertex, or for every vertex."""
+    """Return `points` (k, 3), one for each vertex in `subset`, or for every vertex if None."""
     return checked_array("points", points, (n_vertices if subset is None else len(subset), 3))

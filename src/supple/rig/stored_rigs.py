@@ -179,7 +179,7 @@ class _Unknown(Exception):
 
 
 def _kind(part: Any) -> tuple[str, tuple[Field, ...]]:
-    """Return the kind of a part and its declared fields; a subclass is of no kind."""
+    """Return kind and fields of a part; raise `_Unknown` if its class, exactly, has no kind."""
     if type(part) is TetMesh:
         return "tet mesh", _StoredTetMesh.stored_fields
     for name, type_ in KINDS.items():

@@ -58,7 +58,7 @@ def _name(source: str) -> str:
 
 @contextmanager
 def _empty_cache(folder: Path) -> Iterator[None]:
-    """Use an empty folder as cache."""
+    """Use `folder` as Supple's cache inside the ``with`` block."""
     before = os.environ.get("SUPPLE_CACHE")
     os.environ["SUPPLE_CACHE"] = str(folder)
     try:

@@ -164,7 +164,7 @@ def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
 
 
 def _beginning(clip: Motion, seconds: float) -> Motion:
-    """Return the beginning of a clip."""
+    """Return the first `seconds` of a clip; refuse a clip of fewer than `FEWEST` frames."""
     last = clip.times[0] + min(seconds, clip.duration)
     if (last - clip.times[0]) * RATE < FEWEST - 1:
         raise SuppleError(f'motion "{clip.name}" lasts {clip.duration:.2g} s; use another --motion')

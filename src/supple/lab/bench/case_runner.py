@@ -109,7 +109,7 @@ def finished_row(row: Row, keys: Sequence[str], digits: int = 4) -> Row:
 
 
 def rounded(value: Any, digits: int = 5) -> Any:
-    """Return floats, also those in dicts, with significant digits; None for NaN and infinity."""
+    """Round floats, also those in dicts, to significant digits; NaN and infinity become None."""
     if isinstance(value, dict):
         return {key: rounded(each, digits) for key, each in value.items()}
     if isinstance(value, float | np.floating):
@@ -176,7 +176,7 @@ def print_columns(
 
 @dataclass(frozen=True)
 class Growth:
-    """Lines of a bench of growth, and their tables."""
+    """Lines of a bench of growth, and their tables; a line is a series of cases."""
 
     over: Mapping[str, str]  # key of the growing number, by line
     #: Lines and keys of numbers that exponents are fitted for.
@@ -250,9 +250,10 @@ def write_figures(path: Path, figures: Row) -> None:
 def exponent(
     rows: Sequence[Row], over: str, key: str, largest: int | None = _LARGEST
 ) -> float | None:
-    """Return the exponent of a power law fitted to the `largest` rows (None: all).
+    """Return the exponent of a power law of `key` over `over`, keys of the rows.
 
-    Return None if `over` has fewer than two values.
+    It is fitted to the rows with the highest `over`, `largest` in number, or to all if that is
+    None. Return None if `over` has fewer than two values.
     """
     if len(rows) < 2 or len({row[over] for row in rows}) < 2:
         return None

@@ -163,7 +163,7 @@ def _neo_hookean_linearised(gradient: Floats) -> Callable[[Floats], Floats]:
     F = gradient + np.eye(3).reshape(3, 3, *([1] * (gradient.ndim - 2)))
 
     def cross(a: Floats, b: Floats) -> Floats:
-        """Return the cross products of the rows; half of those of F with F is its cofactor."""
+        """Return the mixed cofactor of two matrices; half of ``cross(F, F)`` is F's cofactor."""
         rows = [np.cross(a[i - 2], b[i - 1], axis=0) for i in range(3)]
         more = [np.cross(b[i - 2], a[i - 1], axis=0) for i in range(3)]
         return np.stack(rows) + np.stack(more)

@@ -319,7 +319,7 @@ def _beam(kind: str, size: int) -> Any:
 
 
 def smooth_basis(vertices: Floats, r: int) -> Floats:
-    """Return orthonormal modes (n, 3, r): polynomials of low degree that vanish at the end."""
+    """Return orthonormal modes (n, 3, r): polynomials of low degree that vanish at the lowest x."""
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     place = 2 * (vertices - low) / (high - low) - 1
     count = -(-r // 3)

@@ -326,7 +326,7 @@ def _shape_rig(points: Floats, count: int) -> BlendShapeRig:
 
 
 def _shaken(far: float = 0.06) -> tuple[Floats, Floats]:
-    """Return roots (f, 4, 4) that move up, down and sideways, and their times."""
+    """Return roots (f, 4, 4) that move up, down and sideways by `far` metres, and times (f,)."""
     times = np.arange(round(_RATE * _SECONDS) + 1) / _RATE
     roots = np.tile(np.eye(4), (len(times), 1, 1))
     eased = np.minimum(times, 1.0)

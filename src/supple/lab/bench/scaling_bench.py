@@ -181,7 +181,10 @@ def measure_reduction(
 
 
 def contact_mode_times(name: str, counts: Sequence[int], repeats: int) -> Row:
-    """Return times of modes of a scene of `CONTACT_POSES`: the best of alternating runs."""
+    """Return seconds of computing `counts` modes of a scene, with and without contact constraints.
+
+    The scene is one of `CONTACT_POSES`. Times are the shortest of `repeats` alternating runs.
+    """
     from supple.elastic.body import ElasticBody
     from supple.mesh.boundary_contacts import find_boundary_contacts
     from supple.reduction import contact_constraints, null_space

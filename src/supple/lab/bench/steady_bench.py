@@ -129,7 +129,7 @@ def _page_faults() -> tuple[Any, Any]:
 
 
 def _unevenness(seconds: Floats, cpu: Floats, undisturbed: Bools) -> dict[str, Any]:
-    """Return median, percentile and maximum of step times, and numbers of late steps."""
+    """Return the median in ms, percentile and maximum relative to it, and numbers of late steps."""
     middle, used = float(np.median(seconds)), float(np.median(cpu))
     return {
         "median_ms": 1e3 * middle,

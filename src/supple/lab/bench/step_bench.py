@@ -79,7 +79,7 @@ class _RigTimes:
         self.seconds[-1] += perf_counter() - began
 
     def median(self, last: int) -> float | None:
-        """Return the median of the last steps in seconds; None if no rig is timed."""
+        """Return the median seconds of a number of last steps; None if no rig is timed."""
         return None if self._rig is None else float(np.median(self.seconds[-last:]))
 
 
@@ -125,7 +125,7 @@ def measure(
 
 
 def checked_scenes(scenes: Sequence[str], model: Path | None = None) -> list[str]:
-    """Return the names without duplicates; by default all, or none with a model."""
+    """Return the names without duplicates; by default those of xu2016, or none with a model."""
     check_model(scenes, model, "scenes")
     if model is not None:
         return []

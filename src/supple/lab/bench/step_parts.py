@@ -184,7 +184,7 @@ def _elastic(bound: ArgumentTable, q: Floats) -> None:
 
 
 def _work(stepper: Stepper, q: Any) -> Work:
-    """Return bytes and floating-point operations of the parts of a step."""
+    """Return (bytes, floating-point operations) of each part of a step, by name."""
     tables, blend, runtime = stepper._tables, stepper.workspace.blend, stepper.runtime
     elastic, inertial, skin, r = tables.elastic, tables.inertial, runtime.skin, runtime.n_modes
     poses = int((np.abs(blend.shares) > NEGLIGIBLE).sum())
@@ -238,7 +238,7 @@ def _sum(numbers: Ints) -> int:
 
 
 def _stream_rate(size: float) -> float:
-    """Return the bytes per second at which this core sums an array of a size repeatedly."""
+    """Return the bytes per second at which this core sums an array of `size` bytes repeatedly."""
     numbers = np.ones(max(int(size) // DOUBLE, 1024), np.int64)
     _sum(numbers)
     return float(numbers.nbytes / min(timed(lambda: _sum(numbers)) for _ in range(50)))

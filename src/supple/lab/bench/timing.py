@@ -32,7 +32,10 @@ processor_time: Callable[[], float] = (
 
 
 def motion_of(model: Any, name: str | None = None) -> Motion:
-    """Return a motion of the model, by default its first; without motions, a tour of its poses."""
+    """Return the named motion of a model, by default the first with several frames.
+
+    Without such a motion, return a tour of its example poses; with one pose, an up-and-down motion.
+    """
     if name is not None:
         return model.motions[one_name(model.motions, name, model.name)]
     for motion in model.motions.values():

@@ -212,7 +212,7 @@ class Budget:
     def basis(self, name: str) -> dict[str, Any]:
         """Return the row of one of `BASES`; ``error`` is that of the projection.
 
-        It is None, and ``failed`` has the reason, if a pose with inverted tets has no basis.
+        ``error`` is None, and ``failed`` has the reason, if a pose with inverted tets has no basis.
         """
 
         def made() -> dict[str, Any]:
@@ -245,7 +245,7 @@ class Budget:
         return shared
 
     def _played(self, name: str) -> tuple[Singles, dict[str, int], float]:
-        """Return frames, numbers of steps in which limits acted, and processor time."""
+        """Return frames (t, n̄, 3), numbers of limited steps by limit, and processor seconds."""
         play = PLAYS[name]
         self.progress(0.0, play.about)
         row = engine_named(play.engine, "character")
@@ -392,7 +392,7 @@ def without_cubature(
 
 
 class BlendedBasis:
-    """Basis U(p) on all vertices of a model `without_cubature`; its frames follow the flesh."""
+    """Basis U(p) on all vertices of a model `without_cubature`, as a simulation step blends it."""
 
     def __init__(
         self, model: PoseSpaceModel, frames: Frames = "followed", negligible_weight: float = 0.02

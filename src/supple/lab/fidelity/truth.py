@@ -54,7 +54,7 @@ class Truth:
 
 
 def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singles:
-    """Return the skin by the rig alone, in the world, (t, n̄, 3)."""
+    """Return the skin (t, n̄, 3) by the rig alone at `rate` frames per second, in the world."""
     keys = motion.smooth.resample(rate)
     placed = (
         to_world(root, model.rig(pose)) for pose, root in zip(keys.poses, keys.roots, strict=True)
@@ -70,7 +70,7 @@ def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
 def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
     """Play a motion from its initial velocity, with resets at cuts; return the skin (t, n̄, 3).
 
-    A frame has `every` steps.
+    A step lasts the simulator's `dt`; every `every`-th step is a frame.
     """
     keys = motion.smooth.resample(1 / simulator.dt)
     frames = []
@@ -100,7 +100,8 @@ def play_finely(
 
     An engine whose ``run`` accepts `centred` evaluates the motion at its sub-steps, computes the
     rig's accelerations by central differences if `centred`, and appends displacements (n, 3) of the
-    tets' vertices at each frame to `flesh`. Others take single steps.
+    tets' vertices at each frame to `flesh`. Other engines take steps of 1/(rate · substeps)
+    seconds, and ignore `centred` and `flesh`.
     """
 
     def at_frame(part: float) -> None:
@@ -132,9 +133,9 @@ def truth(
 ) -> Truth:
     """Simulate a character with steps halved until the result converges.
 
-    By default with all tets, ``"bdf2"``, centred accelerations of the rig (both of second order),
-    Newton's method to 1e-6 of the size, and projection to positive semi-definite elements where a
-    system is not definite.
+    By default all tets are simulated by ``"bdf2"`` with centred accelerations of the rig (both of
+    second order), Newton's method to 1e-6 of the size, and projection to positive semi-definite
+    elements where a system is not definite.
 
     `accuracy` is the largest change, see `rms_difference`, that ends the halving; with more than
     `most_substeps` steps in a frame the result has ``converged=False``. `cache` is a folder of

@@ -41,5 +41,5 @@ def frame_view(axes: Axes, low: Any, high: Any, title: str | None = None) -> Non
 
 
 def part_of(tell: Tell, start: float, share: float, text: str) -> Callable[[float], None]:
-    """Return a function that reports the fraction done of a step as that of the whole."""
+    """Return a function of the fraction p done of a part, which reports start + share · p."""
     return lambda part: tell(start + share * part, text)

@@ -152,7 +152,7 @@ class BlendShapeRig(DisplacingRig):
         return BlendShapePlacement(base, self.rest_points[rows], self.deltas[:, rows], split)
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> ShapeJacobian | None:
-        """Return the analytic Jacobian on a linear skin; None on other rigs."""
+        """Return the analytic Jacobian if the base is a linear skin; None if it is not."""
         core = skinned_core(self.base)
         if core is None or core.rig is not self.base:
             return None
@@ -238,12 +238,12 @@ class ShapeJacobian:
         self.affine = not len(self._bones)
 
     def write_frames(self, pose: Floats, out: Positions) -> None:
-        """Write A (m, 3, 3) of every vertex at a pose."""
+        """Write the blend A (m, 3, 3) of the joints' linear parts for every vertex at a pose."""
         bones = np.ascontiguousarray(pose[: self._split])
         self._skin.write_slopes(self._points, bones, out)
 
     def write_slopes(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Write ∂x/∂X (m, 3, 3), which is A at any points."""
+        """Write ∂x/∂X (m, 3, 3): the blend of the joints' linear parts, the same at any points."""
         self.write_frames(pose, out)
 
     def evaluate(self, pose: Floats, out: Floats) -> None:
@@ -290,7 +290,7 @@ def _add_local(
 
 @compiled
 def add_weighted(deltas: Floats, weights: Floats, rows: Ints, out: Floats) -> None:
-    """Add Σ w Δ to `out` for the listed rows of Δ, or for all; zero weights are skipped."""
+    """Add Σ w Δ of displacements Δ (b, n, 3) to `out` (k, 3) for vertices `rows`; all if empty."""
     everything = len(rows) == 0
     for shape in range(len(weights)):
         weight = weights[shape]

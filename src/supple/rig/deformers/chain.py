@@ -144,7 +144,10 @@ class RigChain:
         return (_DeformingChainPlacement if deforming else ChainPlacement)(stages, ends)
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> ChainJacobian | None:
-        """Return the Jacobian by the chain rule; links without an analytic one are differenced."""
+        """Return the Jacobian by the chain rule; links without an analytic one are differenced.
+
+        Return None if the placement of a rig after the first cannot move given points.
+        """
         placements = [placement(link, vertices) for link in self.rigs]
         after_first = placements[1:]
         if not all(isinstance(stage, DeformingPlacement) for stage in after_first):
@@ -269,7 +272,7 @@ class ChainJacobian:
             self._placements[k].deform(points, parts[k], points)  # type: ignore[attr-defined]
 
     def write_frames(self, pose: Floats, out: Positions) -> None:
-        """Write A (m, 3, 3) of every vertex at a pose, if there are `deltas`."""
+        """Write A (m, 3, 3) with ∂x/∂p = A δ at a pose; only if δ, `deltas`, is not None."""
         points, parts = self._points, [pose[part].copy() for part in self._parts]
         moving: Any = (self._first, *self._links)[self._mover]
         moving.write_frames(parts[self._mover], self._total)

@@ -145,7 +145,10 @@ class _Table(NamedTuple):
 
 
 def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
-    """Return the table of displacements (d, 9, k, 3)."""
+    """Return the table of displacements (d, 9, k, 3).
+
+    With `single`, vertices displaced by at most `INVISIBLE` times `size` metres are left out.
+    """
     least = INVISIBLE * size if single else 0.0
     touched = np.asarray((np.abs(deltas) > least).any(axis=(1, 3)))
     listed = [np.flatnonzero(row).astype(np.int32) for row in touched]
@@ -175,7 +178,10 @@ class PoseBlendPlacement(DisplacingPlacement):
 
 
 class _PoseBlendJacobian:
-    """Jacobian of the skin at the displaced points, plus A Δ_j vec(∂R_j/∂p)."""
+    """Jacobian of the skin at the displaced points, plus A Δ_j vec(∂R_j/∂p).
+
+    A (m, 3, 3) is the blend of the joints' linear parts for each vertex.
+    """
 
     affine = False
 
@@ -261,7 +267,7 @@ def _size(points: Floats) -> float:
 
 @compiled
 def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> float:
-    """Write vec(R − 1) (9,) of one joint at a pose, and return its largest entry."""
+    """Write vec(R − 1) (9,) of one joint at a pose, and return its largest absolute entry."""
     vector, quaternion, matrix = np.zeros(3), np.empty(4), np.empty((3, 3))
     for axis in range(3):
         if entries[joint, axis] >= 0:
@@ -311,7 +317,7 @@ def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floa
 
 @compiled
 def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: Floats) -> None:
-    """Add Σ_j Δ_j vec(R_j − 1) of the listed vertices to `out` (k, 3), with the same bits."""
+    """Add Σ_j Δ_j vec(R_j − 1) of listed vertices to `out` (k, 3), same bits as `_add_posed`."""
     features = np.empty(9)
     for joint in range(len(entries)):
         if rotation_features(pose, entries, joint, features) <= NEGLIGIBLE:
@@ -326,7 +332,7 @@ def _add_listed(pose: Floats, entries: Ints, deltas: Floats, listed: Ints, out: 
 
 @compiled_plain
 def _add_three(factors: Floats, rows: Positions, start: int, stride: int, out: Floats) -> None:
-    """Add three rows of a table, each times its factor."""
+    """Add three rows of a table, `stride` apart from `start`, each times its factor, to `out`."""
     a, b, c, count = factors[0], factors[1], factors[2], len(out)
     first = rows[start : start + count]
     second = rows[start + stride : start + stride + count]

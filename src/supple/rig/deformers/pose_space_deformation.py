@@ -104,7 +104,7 @@ class PoseSpaceDeformation:
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
-        """Return positions of the vertices if they start at `points`; the base must allow it."""
+        """Return positions of vertices that start at `points`; the base must be a `Deformer`."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         moved = self._deformer().deform(points, values, subset)
@@ -128,7 +128,7 @@ class PoseSpaceDeformation:
         return PoseCorrections(self.pose_weights, self.corrections[:, rows])
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> CorrectedJacobian:
-        """Return the Jacobian, analytic in the corrections."""
+        """Return the Jacobian: that of the base (`rig_jacobian`) plus that of the corrections."""
         return CorrectedJacobian(self, entries, vertices)
 
     def on_tets(self, transfer: TetTransfer) -> PoseSpaceDeformation | None:

@@ -325,7 +325,7 @@ def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> _Runs:
 
 
 def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
-    """Return 4 piece + kind of each vertex; negative if it is not moved."""
+    """Return 4 · piece + kind of run for each vertex, or -1 if the wire does not move it."""
     piece, influence = wire.pieces[vertices].astype(np.int64), wire.influence[vertices]
     how = np.where((influence == 1) & (wire.turning == 1), FULLY, PARTLY)
     at_end = (piece == 0) | (piece == len(wire.powers) - 1)
@@ -337,7 +337,7 @@ def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
 
 
 def _stretches(keys: Ints) -> Iterator[tuple[int, int, int, int]]:
-    """Yield first, last + 1, piece and kind of vertices in a row that share both."""
+    """Yield (first, last + 1, piece, kind) of consecutive moved vertices with equal keys."""
     bounds = np.flatnonzero(np.diff(keys, prepend=-2, append=-2))
     for a, b in itertools.pairwise(bounds.tolist()):
         if keys[a] >= 0:

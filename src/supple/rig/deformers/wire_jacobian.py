@@ -41,9 +41,10 @@ class WireTables(Protocol):
 class WireJacobian:
     """Jacobian of a wire: a point moves with its curve point and rotates with the tangent.
 
-    x = x₀ + w s(u) + (R − 1)(x₀ − c(u)), with R the rotation by ρ = η θ n from the rest tangent t
-    towards e = t + s′(u), scaled by the point's influence; s and s′ are linear in the offsets.
-    `entries` (k,) are indices of the parameters in the wire's pose.
+    x = x₀ + w s(u) + (R − 1)(x₀ − c(u)), with influence w, and curve point c and its shift s at the
+    parameter u. R rotates by w η θ from the rest tangent t towards e = t + s′(u), with θ the angle
+    between them and η the wire's `turning`. s and s′ are linear in the offsets. `entries` (k,) are
+    indices of the parameters in the wire's pose.
     """
 
     affine, straight = False, True
@@ -95,7 +96,7 @@ class WireJacobian:
 
 @compiled_fused
 def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) -> None:
-    """Write the columns of all vertices; zero for those that the wire does not move."""
+    """Write ∂x/∂p (m, 3, k) of all vertices; zero for those that the wire does not move."""
     moved, values, acting, turning, columns, slopes = table_contents(table)
     for v in range(len(out)):
         for i in range(3):
@@ -119,7 +120,7 @@ def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) 
 
 @compiled_fused
 def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
-    """Write the rotation of every vertex."""
+    """Write the rotation (m, 3, 3) of every vertex; the identity if the wire does not move it."""
     moved, values, acting, turning, _, _ = table_contents(table)
     for v in range(len(out)):
         for i in range(3):
@@ -201,7 +202,10 @@ def _rotation_derivative(
     part: float,
     out: Floats,
 ) -> None:
-    """∂(R a)/∂e of the rotation R by ρ = part · θ n from t towards e: (J(ρ) ∂ρ/∂e) × R a."""
+    """Write ∂(R a)/∂e (3, 3) for the rotation R by ρ = part · θ n from t towards e.
+
+    θ and n are the angle and axis between t and e. A column is (J(ρ) ∂ρ/∂e) × R a.
+    """
     c, q = _cross(t, e), _dot(t, e)
     s2 = _dot(c, c)
     if s2 + q * q == 0.0 or (s2 == 0.0 and q < 0):  # no tangent, or no axis of rotation

@@ -95,7 +95,7 @@ def _settle(u: float, turning: float, rest: Floats, shift: Floats) -> None:
 
 @compiled_fused
 def _place_and_slope(u: float, c: Floats) -> tuple[float, float, float, float, float, float]:
-    """Return a cubic of three coordinates and its derivative."""
+    """Return x, y, z of a cubic with coefficients c (12,) at u, and their derivatives."""
     u2, u3 = 2.0 * u, 3.0 * u * u
     return (
         c[0] + u * (c[3] + u * (c[6] + u * c[9])),

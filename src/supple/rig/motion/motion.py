@@ -138,7 +138,7 @@ class Motion:
         return self._replaced(tracks=self.tracks.smoothed(self.times[list(self.cuts)]))
 
     def repeated(self, moved: Floats) -> Motion:
-        """Return the smooth motion of a cycle, which is smooth across the cycle's ends as well.
+        """Return the smooth motion of this clip as a cycle, smooth across the clip's ends as well.
 
         `moved` (4, 4) is the transform from the roots of one cycle to those of the next.
         """

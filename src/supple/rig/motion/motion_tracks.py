@@ -41,8 +41,9 @@ class TrackSpace:
     """Map from tracks of joints to poses of a rig and roots.
 
     Tracks move the joints of `joint_pose.skeleton`; (b,) shape weights, at rest `rest_weights`,
-    follow the joints' entries in a pose. `split` separates root motion from the joints; if it is
-    None, tracks of `ROOT` have it: the rotation and the position of the rest point `pivot` (3,).
+    follow the joints' entries in a pose. `split` separates root motion from the joints. If it is
+    None, root motion is in tracks of the item `ROOT`: rotation, and position of `pivot` (3,), a
+    point at rest.
     `reach` (J,) and `shape_reach` (b,) bound the motion of the surface, in metres per radian of
     each joint and per unit of each shape weight. `size` is that of the character, in metres.
     """
@@ -62,7 +63,7 @@ class TrackSpace:
 
     @property
     def skeleton(self) -> Skeleton:
-        """Joints and their rest."""
+        """Skeleton of the joints that the tracks move."""
         return self.joint_pose.skeleton
 
     def reach_of(self, track: Track) -> Floats:
@@ -288,7 +289,7 @@ def _repeated(track: Track, first: float, last: float, displaced: dict[int, Floa
 def _displaced_values(
     path: str, values: Floats, steps: Sequence[Floats | None], cycles: int
 ) -> Floats:
-    """Return values displaced by a number of cycles."""
+    """Return values (t, k, c) displaced by `cycles` of the steps (4, 4) of their joints."""
     values = values.copy()
     for column, step in enumerate(steps):
         if step is None or path not in ("translation", "rotation"):
@@ -364,7 +365,7 @@ def joint_reach(
 def sampled_tracks(
     joint_pose: JointPose, times: ArrayLike, poses: Floats, roots: Floats, joint: int | None = None
 ) -> MotionTracks:
-    """Return linear tracks through the samples (t, s) and (t, 4, 4) of a motion.
+    """Return linear tracks through the poses (t, s) and roots (t, 4, 4) of a motion.
 
     Entries of `poses` after those of `joint_pose` are shape weights. The root rotates about the
     rest position of `joint`, by default the first.

@@ -132,7 +132,7 @@ def _alignments(old: Skeleton, new: Skeleton, matched: Mapping[int, int], facing
 
 
 def _facing(old: Skeleton, new: Skeleton, matched: Mapping[int, int]) -> Floats:
-    """Return the rotation from the facing direction of the source at rest to the target's."""
+    """Return the quaternion from the facing direction of the source at rest to the target's."""
     frames = []
     roles = joint_roles(new)
     pairs = [

@@ -79,10 +79,10 @@ class Forkable:
 def placement(rig: Rig, vertices: ArrayLike | None = None, *, single: bool = False) -> Placement:
     """Return a placement of all vertices of a rig, or of a list in any order, with repetitions.
 
-    Rigs with a method ``placement(vertices, *, single=False)`` make it; vertices are None or
-    checked int64 indices. All others are called, or their method ``deform`` for given points; so
-    are rigs whose class inherits that method and replaces ``__call__``. With `single`, for surfaces
-    that are drawn but not differenced in time, rigs may use float32 tables.
+    A rig's method ``placement(vertices, *, single=False)`` makes it, from None or checked int64
+    indices. Rigs without that method, or whose class inherits it and replaces ``__call__``, are
+    called instead, for given points by ``deform``. With `single`, for surfaces that are drawn but
+    not differenced in time, rigs may use float32 tables.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class CalledPlacement:
         self._write(out, self.rig, pose)
 
     def _write(self, out: Positions, function: Callable[..., Any], *arguments: Floats) -> None:
-        """Write the result of the rig, or of its method."""
+        """Write the result of `function`, the rig or its method ``deform``, to `out` (k, 3)."""
         # Copies, as the rig may modify its arguments.
         listed = None if self.vertices is None else self.vertices.copy()
         result = called(self.rig, function, *(each.copy() for each in arguments), listed)
@@ -136,7 +136,7 @@ class CalledPlacement:
         out[:] = checked_array(what, result, (self.n_points, 3))
 
     def fork(self) -> Self:
-        """Return an equal placement, without state."""
+        """Return an equal placement of the same rig; there is no scratch memory to separate."""
         return type(self)(self.rig, self.vertices)
 
 

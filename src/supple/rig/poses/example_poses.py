@@ -100,7 +100,7 @@ def _checked_distances(distances: ArrayLike) -> Floats:
 
 
 def _ranks(apart: Floats, poses: ArrayLike | None) -> Ints:
-    """Return ranks of the poses by their values, independent of their order."""
+    """Return ranks (m,) of the poses by their values, or by their distances if `poses` is None."""
     if poses is None:
         rows = np.column_stack([apart[0], np.sort(apart, axis=1)])
     else:

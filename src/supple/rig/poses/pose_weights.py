@@ -30,9 +30,9 @@ LARGEST_SCALED = 1e100
 
 
 class PoseWeights:
-    """Weights of m example poses: each is 1 at its pose and 0 at the others; their sum is 1.
+    """Weights of m example poses: weight i is 1 at pose i and 0 at the others; the sum is 1.
 
-    The biharmonic kernel φ(r) = r of the distance in a scaled parameter space.
+    They are sums of biharmonic kernels φ(r) = r of the distance in a scaled parameter space.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ class PoseWeights:
     def slopes(self, pose: Floats, entries: Ints) -> Floats:
         """Return ∂w/∂p (m, k) with respect to the parameters `entries` (k,).
 
-        w = (C d + c) / Σ with d_j = ‖p − p_j‖ in the pose metric. The slope of d_j at p_j, where it
-        has a kink, counts as zero.
+        w is C d + c, normalised by its sum if `normalise`, with C `matrix`, c `constant` and d_j =
+        ‖p − p_j‖ in the pose metric. The slope of d_j at p_j, where it has a kink, counts as zero.
         """
         if (self.scales < 0).any():
             return self._differences(pose, entries)
@@ -327,7 +327,7 @@ def parameter_scales(
 
 
 def turning_scales(rig: Rig, scales: Floats, poses: Floats) -> Floats:
-    """Return pose scales, negative for rotation vectors that are large at any pose (m, s).
+    """Return `scales` (s,), negative for rotation vectors longer than `FAR` at any pose (m, s).
 
     Rotation vectors are three parameters in a row that a `JointPose` names ".rx", ".ry", ".rz".
     """

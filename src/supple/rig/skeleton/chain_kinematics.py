@@ -25,10 +25,10 @@ def with_workspace(chain):  # type: ignore[no-untyped-def]
 
 @compiled
 def residual_and_jacobian(chain, goal, x, residual, jacobian):  # type: ignore[no-untyped-def]
-    """Write the residual (6,), in metres and radians times length, and the end's Jacobian.
+    """Write the residual (6,), in metres and radians times length, and the Jacobian (6, 3c).
 
-    Scales are exact: the end moves by M R (a × v), with M the transform above the joint, R its
-    rotation and v the end in the joint's frame before its scale acts.
+    Scales are exact: a small rotation a of a joint moves the end by M R (a × v), with M the
+    transform above the joint, R its rotation, and v from the joint to the end, with its scale.
     """
     base, base_turn, translations, rotations, scales, offset = chain[0]
     locals_, above, ends, turns, small, linear = chain[1]

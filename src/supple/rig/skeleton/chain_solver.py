@@ -35,8 +35,8 @@ LONGEST = 1.0
 def solve_chain(chain, goal, within, start):  # type: ignore[no-untyped-def]
     """Solve for rotation vectors (3c,); return them, remaining distance and angle, and iterations.
 
-    `chain` is that of `with_workspace`; `goal` is target (3,), orientation (4,), whether that
-    counts, and the length L; `within` is preferred, low and high (3c,).
+    `chain` is the argument of `with_workspace`. `goal` is target (3,), orientation (4,), whether
+    the orientation counts, and the length L. `within` is preferred, low and high (3c,).
     """
     chain = with_workspace(chain)
     target, _, _, length = goal
@@ -122,7 +122,7 @@ def _balance(x, bounds, length, residual, jacobian):  # type: ignore[no-untyped-
 
 @compiled
 def _shift(residual: Floats, length: float, target: Floats, orientation: Floats) -> None:
-    """Shift the target by the residual."""
+    """Shift `target` by the residual, and rotate `orientation` by its angles, in place."""
     spin, before = np.empty(4), orientation.copy()
     for k in range(3):
         target[k] += residual[k]
@@ -157,7 +157,10 @@ def _start_elsewhere(attempt: int, best: Floats, low: Floats, high: Floats, out:
 
 @compiled
 def _descend(chain, goal, bounds, x, residual, jacobian):  # type: ignore[no-untyped-def]
-    """Minimise from x, in place; return iterations, and whether it ended on a saddle."""
+    """Minimise the objective from x, in place; return iterations and whether it ended on a saddle.
+
+    `bounds` is preferred, low and high (3c,), and ρ in metres per radian.
+    """
     preferred, low, high, preference = bounds
     length = goal[3]
     unit = length * length
@@ -236,9 +239,10 @@ def _value(chain, goal, bounds, x, residual, jacobian) -> float:  # type: ignore
 def _fill_hessian(  # type: ignore[no-untyped-def]
     chain, goal, x, free, residual, jacobian, preference, out
 ):
-    """Write JᵀJ + ρ²I − Σ r ∇²end, the last by differences of Jᵀr at constant r unless r is small.
+    """Write the objective's Hessian JᵀJ + ρ²I − Σ r ∇²end, of Jacobian J and residual r.
 
-    Differences of entries that are not free are left out, as `_factorise` ignores these.
+    The last term is differenced from Jᵀr at constant r; it is left out if r is small, and for
+    entries that are not free, which `_factorise` ignores.
     """
     count = len(x)
     for a in range(count):

@@ -81,7 +81,7 @@ class JointPose:
         return checked_parameters(channels)
 
     def entries(self) -> Ints:
-        """Return the indices in the pose of each joint's channels, (J, 9); -1 for those at rest.
+        """Return the indices in the pose of each joint's channels, (J, 9); -1 for missing ones.
 
         Columns are the rotation vector, the offset and the logarithms of scale.
         """
@@ -96,7 +96,7 @@ class JointPose:
         return entries
 
     def rotation_entries(self) -> Ints:
-        """Return the indices in the pose of complete rotation vectors, (k, 3)."""
+        """Return the indices (k, 3) in the pose of rotation vectors with all three entries."""
         vectors = self.entries()[:, :3]
         return vectors[(vectors >= 0).all(axis=1)]
 

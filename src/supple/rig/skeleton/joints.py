@@ -103,7 +103,7 @@ class Skeleton:
         rotations: ArrayLike | None = None,
         scales: ArrayLike | None = None,
     ) -> Floats:
-        """Return world transforms of local ones.
+        """Return the joints' world transforms for given local transforms.
 
         Parameters
         ----------
@@ -129,9 +129,9 @@ class Skeleton:
     def local_transforms(
         self, translations: ArrayLike | None, rotations: ArrayLike | None, scales: ArrayLike | None
     ) -> tuple[Floats, Floats, Floats]:
-        """Return (…, J, 3), (…, J, 4), (…, J, 3) arrays with the same leading axes.
+        """Return translations (…, J, 3), rotations (…, J, 4) and scales (…, J, 3), broadcast.
 
-        Arguments are as in `world`; the shapes are checked, and leading axes broadcast.
+        Arguments are as in `world`. Shapes are checked; the results have the same leading axes.
         """
         given = (
             self.translations if translations is None else translations,

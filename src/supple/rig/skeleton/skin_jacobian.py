@@ -123,7 +123,10 @@ def _generators(
 
 @compiled
 def right_jacobian_column(q: Floats, rest: Floats, axis: int, out: Floats) -> None:
-    """Write [J(ω) e]ₓ with exp ω = rest⁻¹ q, J = 1 − (1 − cos θ)/θ² [ω]ₓ + (θ − sin θ)/θ³ [ω]ₓ²."""
+    """Write [J(ω) e]ₓ (3, 3), with e the unit vector along `axis` and exp ω = rest⁻¹ q.
+
+    J = 1 − (1 − cos θ)/θ² [ω]ₓ + (θ − sin θ)/θ³ [ω]ₓ², with θ = |ω|.
+    """
     x = rest[3] * q[0] - rest[0] * q[3] - (rest[1] * q[2] - rest[2] * q[1])
     y = rest[3] * q[1] - rest[1] * q[3] - (rest[2] * q[0] - rest[0] * q[2])
     z = rest[3] * q[2] - rest[2] * q[3] - (rest[0] * q[1] - rest[1] * q[0])
@@ -161,7 +164,7 @@ def _skin_rows(
     part: Floats,
     out: Floats,
 ) -> None:
-    """Write the columns of each vertex below a moving joint; `part` is scratch memory."""
+    """Write ∂x/∂p (m, 3, k) of vertices that follow a moving joint; `part` is scratch memory."""
     slots = joints.shape[1]
     for v in range(len(points)):
         if starts[v] == starts[v + 1]:
@@ -194,7 +197,7 @@ def _skin_rows(
 
 @compiled
 def blend_frames(joints: ShortInts, weights: Floats, matrices: Floats, out: Positions) -> None:
-    """Write A = Σ w M (m, 3, 3) of each vertex."""
+    """Write the blend Σ w M (m, 3, 3) of the joints' linear parts M for each vertex."""
     for v in range(len(out)):
         a = out[v]
         a[:] = 0.0

@@ -98,7 +98,7 @@ class _SkinTransforms(Forkable):
         self._world = np.zeros((count + 1, 4, 4))
 
     def update(self, pose: Floats) -> None:
-        """Set `matrices`."""
+        """Set `matrices` to those at a pose."""
         bind = self._inverse_bind
         if self._tables is None:
             world = np.ascontiguousarray(self._joint_pose.matrices(pose))
@@ -107,7 +107,7 @@ class _SkinTransforms(Forkable):
             skin_transforms(pose, *self._tables, bind, self._world, self.matrices)
 
     def update_duals(self, pose: Floats) -> None:
-        """Set `duals`, `stretches` and `stretched`."""
+        """Set `matrices`, `duals`, `stretches` and `stretched` to those at a pose."""
         self.update(pose)
         self.stretched = not rigid_duals(self.matrices, self.duals)
         if self.stretched:
@@ -115,9 +115,9 @@ class _SkinTransforms(Forkable):
 
 
 def _joint_tables(joint_pose: JointPose) -> tuple[Ints, Floats] | None:
-    """Return `entries` and `rest` of `skin_transforms`; None for a pose of another class.
+    """Return `entries` and `rest` of `skin_transforms`; None for other subclasses of `JointPose`.
 
-    A subclass may define its pose differently; only its `matrices` are valid then.
+    Such a subclass may define its pose differently; only its `matrices` are valid then.
     """
     if type(joint_pose) not in (JointPose, PartialJointPose):
         return None
@@ -213,7 +213,7 @@ class _Blocks(NamedTuple):
 def _blocks(
     points: Floats, groups: _JointGroups, added: Corrections, no_joint: int, single: bool
 ) -> _Blocks:
-    """Return the tables of `place_blocks`; a joint numbered `no_joint` is none."""
+    """Return the tables of `place_blocks`; the index `no_joint` pads rows of `groups.joints`."""
     least = INVISIBLE * np.abs(points).max(initial=0.0) if single else 0.0
     pieces, joints, active, at = [], [], [], 0
     blocks: list[tuple[int, int, int]] = []

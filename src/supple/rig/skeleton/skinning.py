@@ -49,7 +49,7 @@ NO_SUBSET = np.empty(0, dtype=np.int64)
 
 
 class LinearBlend(NamedTuple):
-    """Linear blend skinning of a pose."""
+    """Joints and weights of vertices, and transforms of joints at a pose, for linear skinning."""
 
     joints: ShortInts
     """(n, k)."""
@@ -187,7 +187,7 @@ class SkinnedRig:
         return LinearBlend(self.joints, self.weights, self.skin_matrices(pose))
 
     def offset_matrices(self, points: Floats, pose: Floats) -> Floats:
-        """Return ∂x/∂X (n, 3, 3) of vertices bound at `points`, by which offsets move them."""
+        """Return derivatives ∂x/∂X (n, 3, 3) of the positions by the bound positions `points`."""
         blend = self.linear_blend(pose)
         if blend is None:
             return differenced_matrices(self, points, pose, 1.0)
@@ -265,7 +265,11 @@ def checked_influences(
     *,
     unweighted_joint: int | None = None,
 ) -> tuple[ShortInts, Floats]:
-    """Check influences: joints in range, weights that sum to 1, the heaviest first in every row."""
+    """Return joints (n, k) and weights (n, k), checked; weights are normalised to sum 1.
+
+    Rows are sorted, the heaviest joint first. Vertices without weight follow `unweighted_joint`;
+    if it is None they are an error.
+    """
     follow = np.asarray(joints)
     if follow.ndim != 2 or follow.shape[0] != count or follow.shape[1] == 0:
         raise SuppleError(f"influences of shape {follow.shape}; expected ({count}, k)")

@@ -283,7 +283,7 @@ def skin_transforms(
     """Write `matrices` (J, 4, 4) from bound to posed, as `SkinnedRig.skin_matrices` returns them.
 
     `entries` (J, 10) are the parent of each joint or -1, then the indices in the pose of its
-    rotation vector, offset and logarithms of scale, -1 for those at rest. `rest` (J, 10) are
+    rotation vector, offset and logarithms of scale, -1 for missing ones. `rest` (J, 10) are
     translation, rotation and scale at rest; `world` (J + 1, 4, 4) is scratch for the joints'
     transforms and, last, the local one.
     """

@@ -230,7 +230,7 @@ class Weights(Field):
 
 @dataclass(frozen=True)
 class PartOf(Field):
-    """Another part of a class that the object is built on; with `many`, a list of parts.
+    """Another stored part, of class `type`, that the object uses; with `many`, a list of parts.
 
     `sizes` is a function of the part that returns lengths by symbol.
     """
@@ -290,7 +290,7 @@ def keep_bits(what: str, vectors: Floats, stored: Floats) -> None:
 
 
 def rounded_rows(matrix: sp.csr_array) -> sp.csr_array:
-    """Return a sparse matrix as a file gives it back: sorted, and rounded to float32."""
+    """Return a sparse matrix as if stored and read again: sorted, and rounded to float32."""
     rows = sp.csr_array(matrix)
     rows.sum_duplicates()
     rows.eliminate_zeros()

@@ -75,7 +75,7 @@ class BoneTets(NamedTuple):
     held: Ints
     """Vertices in bones or on them, ascending."""
     joints: Ints
-    """(k,) joint of each."""
+    """(k,) joint of each vertex in `held`."""
 
 
 def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:

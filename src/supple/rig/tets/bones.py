@@ -128,7 +128,7 @@ def held_tets(
         The tets inside of it.
     radius
         Radius of a bone at each of its points, as a fraction of the distance from there to the
-        skin: 0 are the tets that the bone's axis passes through.
+        skin. 0 selects the tets that the bone's axis touches.
 
     Warns
     -----
@@ -197,7 +197,7 @@ def _depths(points: Floats, surface: SurfaceMesh) -> Floats:
 
 
 def _around_axes(points: Floats, radii: Floats, spacing: float) -> Floats:
-    """Fill the balls of these radii with points about `spacing` apart."""
+    """Return points (k, 3) of concentric spheres that fill the balls of `radii` around `points`."""
     k = np.arange(_DIRECTIONS) + 0.5
     polar, turn = np.arccos(1 - 2 * k / _DIRECTIONS), np.pi * (1 + 5**0.5) * k
     sphere = np.column_stack(

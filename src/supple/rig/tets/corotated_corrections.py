@@ -92,7 +92,7 @@ class CorotatedCorrections:
         return CorotatedPlacement(self, vertices)
 
     def shared_placement(self, rig: Rig, vertices: Ints | None) -> CorotatedPlacement | None:
-        """Return a placement that shares surface positions with `rig`; None for another rig."""
+        """Return a placement that shares `rig`'s positions; None unless the tets follow `rig`."""
         return CorotatedPlacement(self, vertices, share=True) if self.start.rig is rig else None
 
 
@@ -149,9 +149,10 @@ def _add_corotated(
     rows: Ints,
     out: Floats,
 ) -> None:
-    """Add R (o + Σ w d) − o to `out` for the listed vertices, or for all; R from Σ w q.
+    """Add R (o + Σ w d) − o to `out` (k, 3), with R the rotation of Σ w q, for vertices `rows`.
 
-    Where the blend of rotations cancels, the rotation of the strongest pose replaces it.
+    An empty list means all vertices. Where the blend of rotations cancels, the rotation of the
+    strongest pose replaces it.
     """
     everything = len(rows) == 0
     total, strongest = 0.0, 0

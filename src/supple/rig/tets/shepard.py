@@ -104,7 +104,7 @@ FOLLOWER_FIELDS = (
 
 
 class SurfaceFollower(ABC):
-    """Base class of a surface's rig on tet vertices, without fitted corrections.
+    """Base class of rigs of tet vertices that follow a surface's rig, without fitted corrections.
 
     The surface X̄ (n̄, 3) and the tet vertices X (n, 3) are in the rig's rest pose.
     """
@@ -195,7 +195,7 @@ class ShepardRig(SurfaceFollower):
         return ShepardPlacement(self, vertices)
 
     def shared_placement(self, rig: Rig, vertices: Ints | None) -> ShepardPlacement | None:
-        """Return a placement that shares surface positions with `rig`; None for another rig."""
+        """Return a placement that shares `rig`'s positions; None unless the tets follow `rig`."""
         return ShepardPlacement(self, vertices, share=True) if self.rig is rig else None
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> ShepardJacobian:

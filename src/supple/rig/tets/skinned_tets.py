@@ -379,7 +379,10 @@ class _Transfer:
         return extension
 
     def extended_displacements(self, deltas: Floats) -> Floats:
-        """Extend displacements (…, n̄, 3), and set faint ones of each set to zero."""
+        """Extend sets of displacements (…, n̄, 3) to the tet vertices, (…, n, 3).
+
+        Displacements below `FAINT` times the largest of their set become zero.
+        """
         leading = deltas.shape[:-2]
         flat = deltas.reshape(-1, *deltas.shape[-2:]).transpose(1, 0, 2)
         extension = self.extended(flat.reshape(len(flat), -1)).reshape(-1, flat.shape[1], 3)

@@ -147,7 +147,11 @@ class TetRig:
         return corrected_placement(base, combined_corrections(base.n_points, sets), single)
 
     def shared_placement(self, rig: Rig, vertices: Ints | None) -> Placement | None:
-        """Return a placement that shares surface positions with `rig`; None if it cannot."""
+        """Return a placement that shares surface positions with `rig`, or None.
+
+        None if `rig` is not the surface rig that the tets follow, if tets are skinned, or if there
+        are corrections that do not rotate.
+        """
         share = optional_method(self.start, "shared_placement")
         if share is None:
             return None

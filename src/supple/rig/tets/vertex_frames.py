@@ -52,7 +52,7 @@ def pose_rotations(
     shapes
         (m, n, 3) rest shapes of the poses, the neutral one first.
     parents
-        (m,) the alignment tree.
+        (m,) parent of each pose in the alignment tree; −1 for the neutral one.
     smoothing
         Length over which rotations are smoothed, as a fraction of the cube root of the body's
         volume. A basis whose vertices are rotated back then stays as smooth as it was; bases
@@ -68,7 +68,7 @@ def pose_rotations(
 
 
 def edge_rotations(mesh: TetMesh, shapes: Sequence[ArrayLike], parents: ArrayLike) -> Floats:
-    """Return vertex rotations (m, n, 4) from each pose's parent, as in the paper (eq. 13)."""
+    """Return vertex rotations (m, n, 4) to each pose from its parent, as in xu2016 (eq. 13)."""
     tree = _tree_of(shapes, parents)
     return np.array(
         [
@@ -176,8 +176,8 @@ def _tets_of_vertices(tets: Ints, n_vertices: int) -> sp.csr_array:
 def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> Floats:
     """Smooth m fields of vertex rotations (m, n, 4) over a length ℓ in metres; 0 changes nothing.
 
-    Solves (M + ℓ² L) S = M R for the rotation matrices R, with the mass and stiffness of linear
-    shape functions, and returns the rotations nearest to S, of any sign. A rigid rotation of the
+    Solves (M + ℓ² L) S = M R for the rotation matrices R, with lumped mass M and stiffness L of
+    linear shape functions; returns the rotations nearest to S, of any sign. A rigid rotation of the
     body is preserved, and the result does not depend on the mesh's resolution. Vertices of no tet
     keep their rotation. No tet of `mesh` may be inverted.
     """
@@ -205,7 +205,7 @@ def smoothed_rotations(mesh: TetMesh, quaternions: ArrayLike, length: float) -> 
 
 
 def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    """Check that quaternions of vertices have unit length."""
+    """Return quaternions of vertices as an array of `shape`; check that they have unit length."""
     checked = checked_array("vertex rotations", quaternions, shape)
     wrong = ~(np.abs(np.linalg.norm(checked, axis=-1) - 1) <= UNIT)
     if wrong.any():
@@ -215,7 +215,7 @@ def checked_rotations(quaternions: ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 def _laplacian(mesh: TetMesh) -> tuple[sp.csr_array, Floats]:
-    """Return ∫ ∇N_a·∇N_b (n, n), and the volume that belongs to each vertex."""
+    """Return ∫ ∇N_a·∇N_b (n, n) of linear shape functions N, and ∫ N_a (n,)."""
     volumes = mesh.volumes()
     if not volumes.min() > 0:
         worst = int(np.argmin(volumes))

@@ -71,7 +71,7 @@ class Run(NamedTuple):
     led: Sequence[tuple[RigidObject, Callable[[float], Floats]]] = ()
 
     def step(self, number: int) -> Any:
-        """Take a step, counted from 1, and move the kinematic objects."""
+        """Move the kinematic objects and take step `number`, counted from 1; return its state."""
         dt = self.simulator.dt
         for each, path in self.led:
             each.moved_to(path(number * dt), dt)

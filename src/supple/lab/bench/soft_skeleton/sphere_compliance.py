@@ -47,7 +47,7 @@ class Probe:
 
 
 class Pressed(NamedTuple):
-    """Outward force in N, and displacement (n̄, 3) of the skin."""
+    """Outward force of the flesh on the sphere in N, and displacement (n̄, 3) of the skin in m."""
 
     force: float
     displacements: Floats
@@ -95,7 +95,7 @@ def _touched(skin: SurfaceMesh, start: Floats, outward: Floats) -> tuple[Floats,
 
 
 def press_model(model: SoftSkeletonModel, probe: Probe) -> Pressed:
-    """Press a sphere into a soft skeleton with fixed bones until it is at rest."""
+    """Press a sphere into a soft skeleton with fixed bones until the force is constant."""
     simulator = SoftSkeletonSimulator(
         model,
         1 / 90,
@@ -180,7 +180,7 @@ def _newton_step(
     sphere: Sphere,
     probe: Probe,
 ) -> tuple[float, Floats, float]:
-    """Return the outward force, the step of the unknowns, and its largest entry."""
+    """Return the outward force in N, the shortened step (k,), and its largest entry before that."""
     distance, out = sphere.distances((spread @ x.ravel()).reshape(-1, 3) + offset)
     pressed = np.maximum(-distance, 0.0) * firm
     load = spread.T @ (pressed[:, None] * out).ravel()

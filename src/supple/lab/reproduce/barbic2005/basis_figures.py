@@ -158,7 +158,10 @@ def _off(sketch: Sketch, shape: Floats, truth: Floats) -> float:
 
 
 def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
-    """Return displacements (n, 3) of linear, full and reduced body under the strongest load."""
+    """Return displacements (n, 3) of linear, full and reduced body, by name, under one load.
+
+    It is the load under which the full body is displaced most.
+    """
     farthest = int(np.abs(sketch.shapes).max(axis=(1, 2)).argmax())
     load, full = sketch.loads[farthest], sketch.shapes[farthest]
     modes = body_modes(sketch.body, 1, fixed=sketch.scene.fixed)
@@ -167,7 +170,10 @@ def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
 
 
 def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
-    """Return the equilibrium of the reduced body; Newton starts at the shape nearest to `start`."""
+    """Return displacements (n, 3) of the reduced body at equilibrium under a load.
+
+    Newton's method starts at the reduced shape nearest to the displacements `start` (n, 3).
+    """
     basis, scene = sketch.basis, sketch.scene
     model = StvkModel.from_basis(scene.mesh, scene.material, basis)
     heavy = sketch.body.vertex_masses()[:, None] * start
@@ -263,7 +269,7 @@ _SMALLEST = 0.15
 
 
 class Swing(NamedTuple):
-    """Frequency of an oscillation in Hz, mean amplitude, and number of half cycles."""
+    """Frequency of an oscillation in Hz, mean amplitude in m, and number of half cycles."""
 
     frequency: float
     amplitude: float
@@ -272,7 +278,10 @@ class Swing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Flick:
-    """Body and push."""
+    """Body, and the forces `push` (n, 3) in N at the maximum of a short push on its end.
+
+    `period` is that of the first mode in s; `steps` is the number of steps in a period.
+    """
 
     scene: ElasticScene
     body: HexBody
@@ -283,7 +292,7 @@ class Flick:
 
     @classmethod
     def of(cls, scene: ElasticScene, steps: int = _STEPS, periods: float = _PERIODS) -> Flick:
-        """Return the push at the end of a spoon along x, with a number of steps in a period."""
+        """Return an upward push on the end of a spoon that lies along x."""
         body = scene.body()
         modes = body_modes(body, 1, fixed=scene.fixed)
         omega = float(np.sqrt(modes.eigenvalues[0]))
@@ -315,7 +324,7 @@ class Flick:
         return np.where(part < 1, np.sin(np.pi * part), 0.0)
 
     def full(self, tell: Callable[[float], None]) -> tuple[Floats, Floats]:
-        """Simulate the full body; return heights of the tip (t,) and displacements (f, n, 3)."""
+        """Simulate the full body; return the tip's rise (t,) and displacements (f, n, 3), in m."""
         simulator = FullBodySimulator(
             self.body,
             self.period / self.steps,
@@ -338,7 +347,7 @@ class Flick:
         return heights, np.array(frames)
 
     def reduced(self, basis: Floats) -> Floats:
-        """Simulate the body in a basis; return heights of the tip, (t,)."""
+        """Simulate the body in a basis; return vertical displacements (t,) of the tip in m."""
         model = StvkModel.from_basis(self.scene.mesh, self.scene.material, basis)
         simulator = StvkSimulator(
             model, self.period / self.steps, iterations=_ITERATIONS, alpha=self.damping
@@ -348,7 +357,7 @@ class Flick:
 
 
 def swing(times: Floats, heights: Floats) -> Swing:
-    """Return frequency, from the first to the last zero crossing, and mean amplitude.
+    """Measure the frequency, from the first to the last zero crossing, and the mean amplitude.
 
     Half cycles with a small amplitude relative to the largest do not count.
     """

@@ -170,7 +170,7 @@ def _solutions(count, dense, right, system):  # type: ignore[no-untyped-def]
 
 
 def _each(parts: dict[str, Callable[[int], Any]]) -> dict[str, float]:
-    """Return seconds of each part, the shortest of alternating measurements."""
+    """Return processor seconds of one repetition of each part, the shortest of several runs."""
     counts = {name: _enough(repeat) for name, repeat in parts.items()}
     best = dict.fromkeys(parts, np.inf)
     for _ in range(_TRIES):

@@ -264,7 +264,7 @@ def _moved(motion: Motion, tracking: float) -> ContactScene:
 
 
 def _lag(model: SoftSkeletonModel, frame: Any) -> float:
-    """Return the mean displacement of the trunk's flesh along the rotation."""
+    """Return the mean displacement of the trunk's flesh along the rotation, in m."""
     rest = model.surface.vertices
     tangents = np.cross([0.0, 1.0, 0.0], rest * [1.0, 0.0, 1.0])
     lengths = np.linalg.norm(tangents, axis=1, keepdims=True)

@@ -98,7 +98,7 @@ def recorded(
     quick: bool = False,
     tell: Callable[[float], None] | None = None,
 ) -> Take:
-    """Play a scene from its start, by default until the last of `times`, and record frames then.
+    """Play a scene from its start, by default until the last of `times`; record frames at `times`.
 
     With `quick` only a few steps are taken, and all frames are the last one.
     """
@@ -149,7 +149,7 @@ def touch_row(name: str, take: Take) -> dict[str, Any]:
 
 
 def still(pose: Floats, seconds: float) -> Motion:
-    """Return a motion that holds a pose."""
+    """Return a motion that holds a pose for a number of seconds."""
     return Timeline(seconds, rate=90).held(pose, "still")
 
 

@@ -116,9 +116,10 @@ def full_displacements(
     start: Floats | None = None,
     **options: Any,
 ) -> Floats:
-    """Simulate all tets, with a rest shape and forces for each step; return displacements.
+    """Simulate all tets, with a rest shape (n, 3) and forces for each step.
 
-    The simulation starts at rest in `start`, by default the first of `rests`.
+    Return displacements (t, n, 3) from the rest shapes. The simulation starts at rest in `start`,
+    by default the first of `rests`.
     """
     simulator = FullBodySimulator(
         body, 1 / RATE, fixed=fixed, newton=20, gravity=(0, 0, 0), **DAMPING, **options
@@ -132,7 +133,7 @@ def full_displacements(
 
 
 def projected_displacements(posed: PosedSubspace, forces: Iterable[Any], **options: Any) -> Floats:
-    """Simulate within a subspace at its rest pose, with forces for each step."""
+    """Simulate in a subspace at its rest pose with forces; return displacements (t, n, 3)."""
     simulator = ProjectedSimulator(posed, 1 / RATE, **PROJECTED, **options)
     displacements = []
     for pull in forces:

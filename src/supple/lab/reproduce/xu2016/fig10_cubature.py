@@ -43,7 +43,7 @@ PAPER_ERRORS = {"pose1": 0.011, "pose2": 0.019, "interpolated": 0.015, "recomput
 
 @dataclass(frozen=True)
 class PosesBetween:
-    """The X at two poses, with their bases, and forces and weights between them."""
+    """The scene "x" at two poses: their bases, pose weights, and the elastic body."""
 
     body: ReductionSetup
     elastic: ElasticBody
@@ -104,7 +104,7 @@ class PosesBetween:
         return reduce_pose(self.body.task("between", self.pose(part), self.material))
 
     def spread(self, model: PoseModel) -> Floats:
-        """Return a basis on all vertices, (n, 3, r)."""
+        """Return the basis of a pose on all vertices, (n, 3, r)."""
         return dense_basis(model.bases, self.body.regions, len(model.rest)).reshape(
             len(model.rest), 3, -1
         )
@@ -276,7 +276,7 @@ def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
 def _space_figures(
     case: PosesBetween, aligned: AlignedPoses, halfway: PoseModel
 ) -> dict[str, Floats]:
-    """Return angles between the two spaces, in degrees, and the ratios of their frequencies."""
+    """Return angles in degrees and frequency ratios of blended and recomputed basis, halfway."""
     rest, mass = halfway.rest, case.mass
     shares = case.weights(case.pose(0.5))
     blended = aligned.basis(shares, len(rest))

@@ -79,7 +79,7 @@ class _HangingX:
         return cls(body, rig, fixed, np.flatnonzero(y < bottom + near), ground, both, free)
 
     def pull(self, pose: str, time: float) -> dict[int, Floats]:
-        """Return forces on the vertices at a time."""
+        """Return forces (3,) in N by vertex at a time in s, in the "air" or on the "ground"."""
         if time >= PULLED:
             return {}
         return dict(enumerate(self.body.vertex_masses()[:, None] * PULL[pose]))
@@ -91,14 +91,14 @@ class _HangingX:
         return full_displacements(self.body, self.fixed, count * [self.rig(AIR)], pulls, **SOLVED)
 
     def projected(self, basis: OfPose, pose: str, seconds: float) -> Floats:
-        """Simulate within a basis in the "air" or on the "ground"; return displacements."""
+        """Simulate in a basis, in the "air" or on the "ground"; return displacements (t, n, 3)."""
         start = AIR if pose == "air" else GROUND
         posed = PosedSubspace(self.body, self.rig, basis, rest_pose=start)
         pulls = (self.pull(pose, at / RATE) for at in range(round(seconds * RATE)))
         return projected_displacements(posed, pulls, **SOLVED)
 
     def depths(self, displacements: Floats) -> Floats:
-        """Return the depth of a foot below the ground at each time, (t,) in m."""
+        """Return the depth of the lowest foot vertex below the ground at each time, (t,) in m."""
         heights = (self.rig(GROUND) + displacements)[:, self.feet, 1]
         return np.maximum(self.ground - heights.min(axis=1), 0.0)
 

@@ -431,7 +431,10 @@ def _load_row(
 
 
 def _left_open(model: PoseSpaceModel, pose: str) -> float:
-    """Return the largest |C U| at a pose relative to the largest |U|: violated constraints."""
+    """Return the largest |C U| at a pose, relative to the largest |U| at touching vertices.
+
+    C are the contact constraints and U the basis, so that 0 means that the basis satisfies them.
+    """
     at = model.pose_names.index(pose)
     rest = model.tet_rig(model.poses[at])
     contacts = find_boundary_contacts(model.mesh, None, rest)

@@ -41,7 +41,7 @@ class BeamModes:
     stiffnesses: list[Floats]
 
     def mass_matrix(self, bases: Sequence[Floats], weights: Sequence[float]) -> Floats:
-        """Return M̃ of blended columns of unit length (xu2016 eq. 16)."""
+        """Return the mass matrix M̃ (r, r) of blended columns of unit length (xu2016 eq. 16)."""
         products = mass_products([[basis] for basis in bases], [self.region], self.mass)
         return reduced_mass(products, weights)
 
@@ -131,7 +131,7 @@ def _swapped(mesh: TetMesh, epsilon: float) -> BeamModes:
 
 
 def _naive(case: BeamModes) -> list[tuple[float, Floats]]:
-    """Return least eigenvalue and second basis for all signs of its modes, worst first."""
+    """Return (least eigenvalue of the blend's mass matrix, second basis) for all signs, sorted."""
     pairs = []
     for signs in product((1.0, -1.0), repeat=2):
         signed = case.bases[1] * np.array(signs)

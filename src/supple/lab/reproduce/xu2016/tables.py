@@ -263,7 +263,7 @@ ASSEMBLY = ("assembly", "projection")
 
 
 def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
-    """Return median milliseconds of both kinds of alternating steps.
+    """Return median milliseconds of steps with assembly on the whole mesh and with cubature.
 
     Every step of `ProjectedSimulator` forms UᵀKU, UᵀMU and Uᵀf on the whole mesh; the real-time
     step uses cubature. Both alternate on one core. At vertices without stored bases arbitrary
@@ -303,7 +303,7 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
 
 
 def projection(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Return times of the arm, the bear and the gorilla, and the paper's."""
+    """Compare times of assembly on the whole mesh and of reduced steps with the paper's times."""
     rows, names = [], ["arm"] if quick else list(PAPER_ASSEMBLY)
     for at, name in enumerate(names):
         tell(at / len(names), name)
