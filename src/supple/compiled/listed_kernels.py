@@ -65,7 +65,7 @@ def jobs() -> tuple[str, ...]:
 
 
 def kernels_for(job: str | None = None) -> list[Kernel]:
-    """Return the kernels of a job, or all, in descending order of compile time."""
+    """Return the kernels of a job, or all for None; the largest weight is first."""
     chosen = [each for each in _all() if job is None or job in each.jobs]
     return sorted(chosen, key=lambda each: -each.weight)
 

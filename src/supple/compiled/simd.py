@@ -122,8 +122,8 @@ def _gradient_rows(
     """Write nine rows of G at `out[at]` from the 12 basis rows of a tet's corners at
     `basis[start]`.
 
-    `frames` (48,) has for each corner its rotation, row by row, and the gradient of its shape
-    function: G_(3i+k) = Σ_corners ∇N_k (R u)_i.
+    `frames` (48,) has for each corner its rotation R, row by row, and the gradient ∇N of its shape
+    function. With u the three basis rows of a corner, G_(3i+k) = Σ_corners ∇N_k (R u)_i.
     """
 
     def write(code: VectorCode) -> None:

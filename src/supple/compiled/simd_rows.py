@@ -149,7 +149,7 @@ def _add_carried_rows(
         matrix = [rows.load(columns, ir.Constant(WORD, i)) for i in range(4)]
 
         def moved(k: Any, x: Any) -> Any:
-            """Return the row of a point whose first coordinate is x."""
+            """Return the new row of point k, whose first coordinate is x."""
             at = code.at(ZERO, (k, 3))
             total = rows.times(matrix[0], x, matrix[3])
             total = rows.times(matrix[1], rows.one(skin, code.at(at, 1)), total)

@@ -317,7 +317,7 @@ def _last(tree: _Hierarchy) -> str:
 
 
 def _until_brace(file: str, tokens: deque[str], what: str) -> str:
-    """Return the text up to the next "{", and remove both."""
+    """Remove all words up to the next "{" and that brace; return the words as one text."""
     parts: list[str] = []
     while tokens and tokens[0] != "{" and len(parts) <= LONGEST_NAME:
         parts.append(tokens.popleft())

@@ -218,7 +218,7 @@ def _keys(curves: FreeCurves, metres: float, kind: KeyKind, additive: bool) -> l
 
 
 def _error(curves: FreeCurves, chosen: list[Keys], additive: bool) -> float:
-    """Return the distance between the skins of keys and curves, as a fraction of the size."""
+    """Return the largest distance of a vertex between keys and curves, relative to the size."""
     values, rig = _values(curves, additive), curves.character.rig
     poses, largest = curves.poses.copy(), 0.0
     for k, keys in enumerate(chosen):

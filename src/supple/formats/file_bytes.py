@@ -20,7 +20,7 @@ LARGEST_FILE = 2 * 2**30
 
 
 def read_bytes(path: str | Path, suffixes: Sequence[str]) -> bytes:
-    """Return the content of a file with one of the suffixes, if it is not too large."""
+    """Return the content of a file with one of the suffixes; FormatError if empty or too large."""
     path = Path(path)
     name = path.name or str(path)
     if path.suffix.lower() not in suffixes:
@@ -48,7 +48,10 @@ def read_bytes(path: str | Path, suffixes: Sequence[str]) -> bytes:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turn any exception inside the context into an error that begins with the file's name."""
+    """Turn exceptions inside the context into FormatErrors that begin with the file's name.
+
+    MeshErrors get the name as a prefix; other SuppleErrors pass unchanged.
+    """
     try:
         yield
     except MeshError as error:
@@ -86,7 +89,7 @@ def as_text(name: str, data: bytes) -> str:
 
 
 def checked_count(name: str, text: object, what: str, least_bytes: int, available: int) -> int:
-    """Return a declared number of items that take `least_bytes` each of the `available` bytes."""
+    """Return a declared count; FormatError if items of `least_bytes` exceed `available` bytes."""
     try:
         count = int(str(text))
     except ValueError as error:

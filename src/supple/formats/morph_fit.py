@@ -142,7 +142,7 @@ class _Search:
     def _weighted(
         self, count: int, on_vertices: Floats, on_frames: Floats
     ) -> tuple[Singles, Singles]:
-        """Return shapes C B and weights of the least squares weighted by vertex and frame."""
+        """Return `count` shapes and weights, by least squares weighted by vertex and frame."""
         used = min(len(self.components), 2 * count + 8)
         parts, left = self.components[:used], self.left[:, :used]
         scales = np.repeat(self.scale * on_vertices, 3)
@@ -162,7 +162,7 @@ class _Search:
         return mixed.reshape(-1, self.vertices, 3), (weights / largest).astype(np.float32)
 
     def _decompose(self) -> None:
-        """Compute U and B from the eigenvectors of X Xᵀ, in blocks of vertices."""
+        """Decompose the offsets X, (t, 3 n), into U B, by the eigenvectors of X Xᵀ."""
         count = min(self.frames, MOST_FRAMES)
         chosen = np.unique(np.linspace(0, self.frames - 1, count).round().astype(np.int64))
         self.scale = self._scale(chosen)
@@ -187,7 +187,7 @@ class _Search:
         return [slice(start, start + step) for start in range(0, self.vertices, step)]
 
     def _scale(self, chosen: NDArray[np.int64]) -> Floats:
-        """Return the mean factor by which skinning scales offsets of each vertex."""
+        """Return the root mean square factor (n,) by which skinning scales offsets of a vertex."""
         if self.matrices is None:
             return np.ones(self.vertices)
         few = chosen[:: max(1, len(chosen) // 16)].tolist()
@@ -221,7 +221,7 @@ class _Search:
         return float(by_frame.max()), by_vertex, by_frame
 
     def _frame_error(self, frame: int, offsets: Singles, by_vertex: Floats) -> float:
-        """Return the largest error of a frame's offsets; update the maxima in `by_vertex`."""
+        """Return the largest error of a frame, relative to size; update maxima in `by_vertex`."""
         targets = self.offsets[frame] if self.moves is None else self.moves[frame]
         goal = np.ascontiguousarray(targets, dtype=np.float32)
         if self.matrices is None:
@@ -299,7 +299,7 @@ def unit_weights(shapes: Singles, weights: Singles) -> tuple[Singles, Singles]:
 
 
 def _reweighted(weights: Floats, errors: Floats) -> Floats:
-    """Return weights, larger where the error is largest."""
+    """Return bounded weights, raised where errors are large; their geometric mean is about 1."""
     part = errors / max(float(errors.max()), 1e-300)
     raised = weights * (0.25 + part)
     raised = raised / np.exp(np.log(raised).mean())

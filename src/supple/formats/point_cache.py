@@ -63,8 +63,8 @@ def write_point_cache(
     up : {"y", "z"}
         Upward axis. Meshes that Blender imported from glTF have z.
     mesh : bool, str or Path
-        Where to write the matching mesh, as .obj: beside the cache as ``…_rest.obj``, nowhere, or
-        to this path. With ``vertices="file"`` none is written.
+        Where to write the matching mesh, as .obj: True for beside the cache as ``…_rest.obj``,
+        False for nowhere, or a path. With ``vertices="file"`` none is written.
 
     Returns
     -------

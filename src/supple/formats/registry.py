@@ -112,7 +112,7 @@ class BakedMotionFormat(CurveFormat):
         none.
     several : bool or str
         Whether one file holds several motions, or ``"module:function"`` of a function of the
-        character and the writer's options that returns it. The writer then takes a list.
+        character and the writer's options that returns this. The writer then takes a list.
     target_check : str
         ``"module:function"`` of a function of path, character and names of motions that raises an
         error for a target before the simulation; "" if every path is valid.

@@ -258,7 +258,7 @@ def _rig(
 def _motion(
     rig: SkinnedRig, positions: Floats, animation: _Animation, dt: float, metres_per_unit: float
 ) -> Motion:
-    """Return poses of the bones relative to the root's motion.
+    """Return the motion: root transforms, and poses of the bones relative to them.
 
     The file rotates bones without a parent by q·r, with r the root's rotation. That equals a
     rotation of everything by r after a rotation of the bone by r⁻¹ q r.
@@ -393,7 +393,7 @@ def _clips(
 
 
 def _array(content: dict[str, Any], key: str, shape: tuple[int | None, ...]) -> Floats:
-    """Return finite numbers of this shape; None is any number but zero."""
+    """Return `content[key]` as a finite array; None in `shape` matches any positive length."""
     if key not in content:
         raise FormatError(f'has no "{key}"')
     try:

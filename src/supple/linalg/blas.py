@@ -136,7 +136,7 @@ take_ticket: Any = intrinsic(_take_ticket)
 
 @compiled
 def potrf(blas, n, a, lda, info):  # type: ignore[no-untyped-def]
-    """Factor the lower triangle of `a` in place; info[0] > 0 is the pivot that failed."""
+    """Compute the Cholesky factor of `a` in its lower triangle; info[0] > 0 is a failed pivot."""
     fortran_call(blas[POTRF], (LOWER, n, a, lda, (info, 0)))
 
 

@@ -14,7 +14,7 @@ from supple.compiled.jit import compiled
 
 @compiled
 def elimination_tree(starts, neighbours, order, position):
-    """Return each column's parent, the first column below it that it updates (−1: none).
+    """Return each column's parent: the first later column that it updates, or −1.
     Liu's algorithm with path compression (Davis §4.1).
     """
     n = len(order)
@@ -123,8 +123,10 @@ def _add_row(rows, count, row, last, seen, front):
 
 @compiled
 def entries(indptr, indices, order, position, first, row_start, rows):
-    """Return for each front the entries of the matrix that it contains, and their positions. Row i
-    of a symmetric matrix is its column i, so the lower triangle's column is read from the row.
+    """Return starts of each front's entries, their indices in the matrix and places in the front.
+
+    Row i of a symmetric matrix is its column i, so the lower triangle's column is read from the
+    row.
     """
     n, fronts = len(order), len(first) - 1
     start = np.zeros(fronts + 1, np.int64)

@@ -18,10 +18,11 @@ class ConjugateGradients:
     """Solver of A x = b for symmetric positive definite matrices (n, n) of one CSR pattern, which
     has sorted columns and all diagonal entries.
 
-    Preconditioned with (D + L) D⁻¹ (D + Lᵀ), by Eisenstat's trick (SIAM J. Sci. Stat. Comput. 2,
-    1981): one forward and one backward sweep include the product with the matrix, so that an
-    iteration costs as much as the product alone. Sums are taken by one thread in a fixed order, so
-    that results are reproducible bit for bit.
+    Preconditioned with (D + L) D⁻¹ (D + Lᵀ), where D is the diagonal and L the strictly lower
+    triangle of A, by Eisenstat's trick (SIAM J. Sci. Stat. Comput. 2, 1981): one forward and one
+    backward sweep include the product with the matrix, so that an iteration costs as much as the
+    product alone. Sums are taken by one thread in a fixed order, so that results are reproducible
+    bit for bit.
 
     >>> matrix = sp.csr_array([[4.0, 1.0], [1.0, 3.0]])
     >>> ConjugateGradients(matrix).solve(matrix.data, np.array([1.0, 2.0]), 1e-12, 9).round(8)
@@ -102,7 +103,7 @@ def _iterate(
 def _down(
     starts: Ints, columns: Ints, values: Floats, diagonal: Ints, right: Floats, out: Floats
 ) -> None:
-    """Write (D + L)⁻¹ b; `out` may be b."""
+    """Write (D + L)⁻¹ `right` to `out`, which may be `right`; D is diagonal, L strictly lower."""
     for i in range(len(right)):
         rest = right[i]
         for k in range(starts[i], diagonal[i]):
@@ -114,7 +115,7 @@ def _down(
 def _up(
     starts: Ints, columns: Ints, values: Floats, diagonal: Ints, right: Floats, out: Floats
 ) -> None:
-    """Write (D + Lᵀ)⁻¹ b."""
+    """Write (D + Lᵀ)⁻¹ `right` to `out`, with D the diagonal and Lᵀ strictly upper."""
     for i in range(len(right) - 1, -1, -1):
         rest = right[i]
         for k in range(diagonal[i] + 1, starts[i + 1]):
@@ -165,7 +166,7 @@ def _largest_of_inverse(
     count: int,
     tolerance: float,
 ) -> tuple[Floats, Floats]:
-    """Return the largest θ of K⁻¹M y = θ y, descending, and their Ritz vectors."""
+    """Return the `count` largest θ of K⁻¹M y = θ y, descending, and their Ritz vectors."""
     basis = np.empty((4 * count + 8 * BLOCK, mass.shape[0]))
     projected = np.zeros((len(basis), len(basis)))
     before = done = 0
@@ -215,7 +216,7 @@ def _orthonormal(block: Floats, mass: sp.csr_array, scale: float = 0.0) -> tuple
 def _solved_once_more(
     solve: Callable[[Floats], Floats], mass: sp.csr_array, theta: Floats, ritz: Floats
 ) -> tuple[Floats, Floats]:
-    """Return λ and y in the space K⁻¹M Y of the Ritz vectors Y."""
+    """Return eigenvalues and vectors of K y = λ M y in the space K⁻¹M Y of Ritz vectors Y."""
     weighted = mass @ ritz
     better = solve(weighted) / theta
     stiff, heavy = better.T @ (weighted / theta), better.T @ (mass @ better)

@@ -139,7 +139,7 @@ def _update_tile(blas, front, tile, factor, updates):
 
 @compiled
 def _panel_tile(blas, front, step, tile, j, factor):
-    """Process one tile of rows of the panel's columns j:j+TILE."""
+    """Update or solve (by `step`) one tile of rows of the panel's columns j:j+TILE."""
     height = front.width + front.below
     w = min(TILE, front.width - j)
     i = tile * TILE + (j if step == PANEL_UPDATE else j + w)
@@ -177,7 +177,7 @@ def _in_parallel(step, tiles, threads, s, j, blas, plan, data, factor, updates, 
 
 @compiled
 def factorise(blas, threads, plan, data, factor, updates, diagonal):
-    """Factor; return the first column in elimination order that failed, or −1."""
+    """Factor a matrix; return the first column in elimination order that failed, or −1."""
     tasks = len(plan.tasks)
     failed = np.full(tasks, -1)
     work = (blas, plan, data, factor, updates, diagonal, failed)
@@ -267,7 +267,7 @@ def _forward_rows(blas, front, start, stop, factor, x, n, count, vectors):
 
 @compiled
 def _backward_begin(plan, front, x, n, count, vectors):
-    """Copy the solution at the rows below a front's columns."""
+    """Copy the solution at the rows below a front's columns to `vectors`."""
     for k in range(count):
         at = front.vector * count + k * front.below
         for i in range(front.below):
@@ -329,7 +329,7 @@ def _task(step, blas, plan, task, factor, x, n, count, vectors):
 
 @compiled
 def solve(blas, threads, plan, factor, x, count, vectors):
-    """Solve in place for `count` right-hand sides in elimination order."""
+    """Solve in place for the `count` right-hand sides `x`, stored in elimination order."""
     n = len(plan.order)
     work = (blas, plan, factor, x, n, count, vectors)
     _solve_in_parallel(FORWARD_TASK, len(plan.tasks), threads, 0, *work)

@@ -25,8 +25,10 @@ _CHANGE = 1e-3
 
 
 def nonnegative_fit(gram: Floats, right: Floats, start: Bools | None = None) -> Floats:
-    """Minimise ½ vᵀGv − hᵀv over v ≥ 0: least squares of columns with Gram matrix G (c, c), h =
-    Aᵀb. `start` (c,) is a mask of weights that are positive in a similar problem.
+    """Return v (c,) that minimises ½ vᵀGv − hᵀv over v ≥ 0: least squares of A v = b.
+
+    `gram` is G = AᵀA (c, c), `right` is h = Aᵀb (c,). `start` (c,) is a mask of weights that are
+    positive in a similar problem.
 
     Block principal pivoting: whole sets of weights change between free and zero at once, which
     takes a handful of Cholesky factorisations where the classical active set takes hundreds.
@@ -100,7 +102,7 @@ def joint_fit(
 
 def least_missed(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
     """Choose `count` columns whose removal costs least, summed over poses; in order of removal.
-    `grams` and `weights` are AᵀA (c, c) and weights (c,) of each pose.
+    `grams` and `weights` are G = AᵀA (c, c) and weights v (c,) of each pose.
 
     A removal adds v_e² / (G⁻¹)_ee to the squared residual once the others have been refitted; it
     costs nothing where the weight is 0. Columns are removed one after another, because each removal
@@ -143,7 +145,7 @@ def _costs(
 
 
 def _inverse(gram: Floats, weights: Floats) -> Floats:
-    """Return G⁻¹ of the columns with positive weights, and 1/G_ee of the others."""
+    """Return (c, c): the inverse of `gram` at positive weights, and 1 / gram_ee at the others."""
     diagonal = np.diag(gram)
     inverse = np.diag(1 / np.where(diagonal > 0, diagonal, 1.0))
     free = np.flatnonzero(weights > 0)

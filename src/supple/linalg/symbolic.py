@@ -82,7 +82,10 @@ def block_adjacency(pattern: sp.csr_array, block: int) -> sp.csr_array:
 
 
 def analyse(pattern: sp.csr_array, block: int) -> tuple[Plan, Sizes]:
-    """Analyse a symmetric pattern whose unknowns come in blocks of equal structure."""
+    """Return the symbolic factor of a symmetric pattern, and the memory that it needs.
+
+    Unknowns come in blocks of `block` with equal structure.
+    """
     adjacency = block_adjacency(pattern, block)
     starts, neighbours = adjacency.indptr.astype(np.int64), adjacency.indices.astype(np.int64)
     order = _nested_dissection(adjacency)
@@ -211,7 +214,7 @@ def _supernodes(parent: Ints, counts: Ints, block: int) -> Ints:
 
 
 def _merge_into_parents(parent: Ints, widths: Ints, counts: Ints, block: int) -> Ints:
-    """Return for each supernode the one that it is merged into."""
+    """Return for each supernode the one that it is merged into, or itself."""
     into = list(range(len(parent)))
     width, below, above = widths.tolist(), counts.tolist(), parent.tolist()
     zeros = [0] * len(into)

@@ -24,7 +24,7 @@ def add_packed(packed: Singles, factor: float, out: Floats) -> None:
 
 @compiled_fused
 def combine(upper: Floats, a: float, packed: Singles, b: float, out: Floats) -> None:
-    """Add a times an upper triangle and b times a packed one, into the upper triangle of `out`."""
+    """Write a times an upper triangle plus b times a packed one to the upper triangle of `out`."""
     n, at = len(upper), 0
     for i in range(n):
         row, first, second = out[i, i:n], upper[i, i:n], packed[at : at + n - i]
@@ -189,7 +189,7 @@ def _subtract(row, factor, out):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def solve(u: Floats, x: Floats) -> None:
-    """Solve x ← (UᵀU)⁻¹ x."""
+    """Solve x ← (UᵀU)⁻¹ x with the U of `cholesky`."""
     n = len(x)
     for i in range(n):
         x[i] /= u[i, i]

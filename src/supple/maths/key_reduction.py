@@ -170,7 +170,7 @@ def _between(keys: Keys, a: ArrayLike, b: ArrayLike, where: Floats) -> Floats:
 
 
 def _errors(samples: Keys, a: int, b: int, limit: Floats) -> Floats:
-    """Return distances of the samples between keys a and b from the curve, in tolerances."""
+    """Return distances of samples between keys a and b from the curve, relative to `limit`."""
     inside = np.arange(a + 1, b)
     values = _between(samples, a, b, samples.times[inside])
     if samples.rotation:
@@ -183,7 +183,7 @@ def _errors(samples: Keys, a: int, b: int, limit: Floats) -> Floats:
 
 
 def _divided(samples: Keys, fixed: list[int], limit: Floats) -> list[int]:
-    """Divide at the worst sample until all are within the limit (Douglas and Peucker)."""
+    """Return indices of keys: add the worst sample until all are in `limit` (Douglas-Peucker)."""
     chosen, waiting = set(fixed), list(itertools.pairwise(fixed))
     while waiting:
         a, b = waiting.pop()
@@ -198,7 +198,7 @@ def _divided(samples: Keys, fixed: list[int], limit: Floats) -> list[int]:
 
 
 def _thinned(samples: Keys, chosen: list[int], fixed: set[int], limit: Floats) -> list[int]:
-    """Remove unnecessary keys, those with the smallest error first."""
+    """Return the indices `chosen` without unnecessary keys, smallest errors removed first."""
     before = dict(zip(chosen[1:], chosen[:-1], strict=True))
     after = dict(itertools.pairwise(chosen))
 

@@ -68,8 +68,8 @@ def faint_sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
 
 @compiled_fused
 def arc(opposite: Any, adjacent: Any, size: Any, kind: Any) -> tuple[Any, Any]:
-    """Return the angle from 0 to π of a right triangle, and 1 / `opposite`, which is positive.
-    `size` is the hypotenuse.
+    """Return atan2(opposite, adjacent), from 0 to π, and 1 / opposite.
+    `opposite` is positive, and `size` is the hypotenuse.
     """
     # Half the angle to the nearer direction of the adjacent side has a tangent in [0, 1].
     below = size + abs(adjacent)
@@ -112,8 +112,9 @@ def shortest_turn(
 def turns_little(rest: Floats, shift: Floats) -> bool:
     """Return whether single precision suffices for the tangents of a displaced cubic.
 
-    Tangents t and e = t + d are quadratic along the cubic: each is a convex combination of three
-    vectors, which are compared here.
+    `rest` and `shift` (12,) are coefficients of the cubic and of its displacement, in ascending
+    powers. Their tangents t and e = t + d are quadratic along the cubic: each is a convex
+    combination of three vectors, which are compared here.
     """
     longest, shortest, most = 0.0, np.inf, 0.0
     for i in range(3):

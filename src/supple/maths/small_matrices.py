@@ -160,9 +160,10 @@ def _normalise_columns(B: Floats, sigma: Floats) -> None:
 
 @compiled_fused
 def project_psd(F: Floats, isotropic: bool, H: Floats, scratch: Floats) -> None:
-    """Replace ∂P/∂F by the nearest positive semi-definite matrix, in place; `scratch` is (2, 9, 9).
-    Most elements are positive definite already, which an attempted Cholesky factorisation detects
-    at a fraction of the cost.
+    """Replace H = ∂P/∂F (9, 9) by the nearest positive semi-definite matrix, in place.
+
+    `scratch` is (2, 9, 9). Most elements are positive definite already, which an attempted Cholesky
+    factorisation detects at a fraction of the cost.
     """
     if _is_positive_definite(H, scratch[0]):
         return
@@ -263,7 +264,7 @@ def _is_positive_definite(H: Floats, L: Floats) -> bool:
 
 @compiled_fused
 def jacobi_eigen(A: Floats, Q: Floats) -> None:
-    """Diagonalise A by cyclic Jacobi; the columns of Q become its eigenvectors."""
+    """Diagonalise symmetric A in place by cyclic Jacobi; columns of Q become its eigenvectors."""
     n = A.shape[0]
     for i in range(n):
         for j in range(n):

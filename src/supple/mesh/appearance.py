@@ -127,7 +127,7 @@ class Texture:
         return levels
 
     def sample(self, uv: Floats, texels: Floats | None = None) -> Floats:
-        """Return linear light and opacity (k, 4) at coordinates (k, 2).
+        """Return linear light and opacity (k, 4) at coordinates (k, 2); ones if it is damaged.
 
         Parameters
         ----------

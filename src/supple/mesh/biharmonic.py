@@ -126,7 +126,7 @@ def _nearest(points: Floats, others: Floats) -> Ints:
 
 
 def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
-    """Assign components without a handle to the nearest one; return their vertices, (n,)."""
+    """Assign components without a handle to the nearest; return a mask (n,) of their vertices."""
     n = len(owner)
     pairs = (np.repeat(mesh.tets[:, 0], 3), mesh.tets[:, 1:].ravel())
     graph = sp.coo_array((np.ones(len(pairs[0]), bool), pairs), shape=(n, n))
@@ -159,7 +159,10 @@ def _volumes(mesh: TetMesh) -> Floats:
 
 
 def bilaplacian(mesh: TetMesh) -> sp.csr_array:
-    """Return L M⁻¹ L, (n, n), with the body's size as the unit; zero at unused vertices."""
+    """Return L M⁻¹ L, (n, n), with L the Laplacian and M the lumped volumes.
+
+    The unit of length is the body's size. Rows of unused vertices are zero.
+    """
     laplacian = cotangent_laplacian(mesh, mesh.size)
     inverse = 1.0 / np.maximum(_volumes(mesh), np.finfo(float).tiny)
     # As a square it is exactly symmetric.
@@ -168,7 +171,7 @@ def bilaplacian(mesh: TetMesh) -> sp.csr_array:
 
 
 class _Problem(NamedTuple):
-    """Minimisation of ½ xᵀ A x − xᵀ b within 0 ≤ x ≤ 1, for each column of b."""
+    """Minimisation of ½ xᵀ A x − xᵀ b within 0 ≤ x ≤ 1: A is `matrix`, b a column of `loads`."""
 
     matrix: sp.csr_array
     loads: Floats
@@ -207,7 +210,7 @@ def _bounded(problem: _Problem) -> Floats:
 
 
 def _softest_mode(problem: _Problem) -> float:
-    """Estimate the lowest eigenvalue of A against the volumes, by a few inverse iterations."""
+    """Estimate the lowest λ of A x = λ V x (matrix A, volumes V) by a few inverse iterations."""
     shape, value = np.ones(len(problem.volumes)), 0.0
     for _ in range(6):
         response = problem.solver.solve(problem.volumes * shape)
@@ -271,7 +274,7 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
 
 
 def _normalise(weights: Floats, held: Ints, vertices: Floats) -> None:
-    """Divide by the sum, in place; vertices with zero sum follow the nearest handle."""
+    """Divide weights of a vertex by their sum, in place; if it is 0, use the nearest handle."""
     total = weights.sum(axis=1)
     empty = np.flatnonzero(total <= 1e-9)
     if len(empty):

@@ -106,7 +106,7 @@ def _inside_another_part(boundary: PosedBoundary, step: float) -> Bools:
 
 
 def _candidates(boundary: PosedBoundary, distance: float) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield a first vertex, and CSR lists of triangles that may be near vertices from it on."""
+    """Yield blocks of vertices: the first, and CSR lists of triangles that may be near each."""
     corners = boundary.points[boundary.triangles]
     middles = corners.mean(axis=1)
     radius = np.linalg.norm(corners - middles[:, None], axis=2).max()
@@ -382,7 +382,7 @@ def _obstacle_contacts(
 
 
 def _checked_distances(obstacle: Obstacle, points: Floats, number: int) -> tuple[Floats, Floats]:
-    """Return the distances of an obstacle, checked, as users may implement one."""
+    """Return checked distances (k,) and normals (k, 3): users may implement obstacles."""
     try:
         gaps, normals = obstacle.distances(points)
     except (TypeError, ValueError):

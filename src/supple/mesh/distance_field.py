@@ -105,7 +105,7 @@ def _facing(surface: SurfaceMesh) -> SurfaceMesh:
 
 
 def _grid(bounds: Floats, nodes: int) -> tuple[Floats, Ints, float]:
-    """Return the first node, the numbers of nodes and the side of a cell."""
+    """Return position (3,) of the first node, numbers of nodes (3,), and side of a cell in m."""
     sides = bounds[1] - bounds[0]
     spacing = float((np.maximum(sides, 1e-3 * sides.max()).prod() / nodes) ** (1 / 3))
     for _ in range(100):  # the margin adds nodes
@@ -129,9 +129,12 @@ def _sampled(surface: SurfaceMesh, origin: Floats, shape: Ints, spacing: float) 
 
 @compiled_fused
 def grid_distance(values, first, sizes, origin, spacing, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point by a grid of sizes (a, b, c), and the normal. Inside the grid
-    both are trilinear. Outside, the distance is that to the surface as seen from the nearest point
-    of the grid: continuous, and a few per cent too large if another part of the surface is nearer.
+    """Return the signed distance of a point by a grid of sizes (a, b, c), and the normal.
+
+    Inside the grid, the distance is interpolated trilinearly and the normal is its normalised
+    gradient. Outside, the distance is measured to the surface point p − d n estimated at the
+    nearest point p of the grid (distance d, normal n): continuous, and a few per cent too large if
+    another part of the surface is nearer.
     """
     a, b, c = sizes[0], sizes[1], sizes[2]
     u, v, w = (x - origin[0]) / spacing, (y - origin[1]) / spacing, (z - origin[2]) / spacing

@@ -51,7 +51,7 @@ class ElementMesh(Bounded, ABC):
 
     @property
     def elements(self) -> np.ndarray:
-        """Vertices of each element, of any kind."""
+        """Vertices of each element, (m, corners)."""
         corners: np.ndarray = getattr(self, self.plural)
         return corners
 
@@ -75,7 +75,10 @@ class ElementMesh(Bounded, ABC):
         return faces.reshape(-1, faces.shape[2])[self._first_faces(lambda uses: uses == 1)]
 
     def _first_faces(self, select: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return first occurrences of faces, ascending; `select` tests their number of elements."""
+        """Return ascending indices of faces that `select` picks by their number of elements.
+
+        A face of several elements has the index of its first occurrence.
+        """
         keys = topology.face_keys(self.elements, self.faces, len(self.vertices))
         _, first, uses = np.unique(keys, return_index=True, return_counts=True)
         return np.sort(first[select(uses)])
@@ -94,7 +97,10 @@ class ElementMesh(Bounded, ABC):
         return type(self)(self.vertices, elements, self.sets)
 
     def without(self, unwanted: np.ndarray) -> Self:
-        """Return a copy without the elements `unwanted` (indices); vertices stay, sets follow."""
+        """Return a copy without the elements `unwanted` (indices).
+
+        All vertices are kept; element sets are renumbered.
+        """
         keep = np.ones(len(self.elements), dtype=bool)
         keep[unwanted] = False
         new_index = np.cumsum(keep) - 1
@@ -102,7 +108,7 @@ class ElementMesh(Bounded, ABC):
         return type(self)(self.vertices, self.elements[keep], sets)
 
     def components(self) -> np.ndarray:
-        """Label elements by component, (m,); those with a common vertex are together."""
+        """Label elements by component, (m,); elements with a common vertex are connected."""
         return topology.components(self.elements, len(self.vertices))
 
     def _flatness(self) -> np.ndarray:

@@ -183,7 +183,11 @@ def _box_squared(x, y, z, low, high, node):  # type: ignore[no-untyped-def]
 
 @compiled
 def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
-    """Return the squared distance of a point to a segment, from its projection `along` that."""
+    """Return the squared distance of a point to a segment of squared length `squared`.
+
+    With w the vector from the segment's start to the point, `along` is its dot product with the
+    segment, and `to_start` is w · w.
+    """
     if along <= 0.0 or squared <= 0.0:
         return to_start
     if along >= squared:
@@ -193,7 +197,7 @@ def _segment_squared(along, squared, to_start):  # type: ignore[no-untyped-def]
 
 @compiled
 def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
-    """Return the squared distance to triangle i j k: to its plane, or to an edge."""
+    """Return the squared distance of (x, y, z) to the triangle of corners i, j and k of `c`."""
     ux, uy, uz = c[j, 0] - c[i, 0], c[j, 1] - c[i, 1], c[j, 2] - c[i, 2]
     vx, vy, vz = c[k, 0] - c[i, 0], c[k, 1] - c[i, 1], c[k, 2] - c[i, 2]
     wx, wy, wz = x - c[i, 0], y - c[i, 1], z - c[i, 2]
@@ -283,7 +287,7 @@ def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ign
 
 @compiled
 def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # type: ignore[no-untyped-def]
-    """Find the tet nearest to each point, its coordinates there, and the squared distance."""
+    """Find the tet nearest to each point, barycentric coordinates in it, and squared distances."""
     n, first_leaf = len(points), len(lows) // 2
     nearest_tets = np.zeros(n, np.int64)
     barycentric = np.zeros((n, 4))
@@ -343,9 +347,10 @@ def part_set(components: Iterable[int]) -> str:
 
 
 def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMesh) -> csr_array:
-    """Embed points (k, 3) of a surface, each in tets that may carry the component of its vertex,
-    one of `owners` (k,). Sets of tets are named by `part_set`; without any, all tets carry all
-    components.
+    """Return the matrix (k, n) that embeds points (k, 3) in tets of their surface component.
+
+    `owners` (k,) are surface vertices whose component is that of the point. Sets of tets that carry
+    a component are named by `part_set`; without such sets, all tets carry all components.
     """
     sets = {name: tets for name, tets in mesh.sets.items() if name.startswith(MARK)}
     if not sets:

@@ -138,15 +138,15 @@ class HexMesh(ElementMesh):
         return self.boundary_quads()[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
 
     def degenerate_hexes(self) -> np.ndarray:
-        """Return hexes that are flat everywhere."""
+        """Return the indices of hexes that are flat at all Gauss points."""
         return self._by_shape()["degenerate"]
 
     def tangled_hexes(self) -> np.ndarray:
-        """Return hexes that are flat or inverted at some Gauss points, but not at all."""
+        """Return the indices of hexes that are flat or inverted at some, not all, Gauss points."""
         return self._by_shape()["tangled"]
 
     def _by_shape(self) -> dict[str, np.ndarray]:
-        """Group hexes that are not positive at all Gauss points by defect."""
+        """Return the indices of hexes by defect: inverted, tangled and degenerate."""
         jacobians, flat = self.jacobians(), self._flatness()
         low, high = jacobians.min(axis=1), jacobians.max(axis=1)
         return {

@@ -321,7 +321,7 @@ def _radius(what: str, value: float) -> float:
 
 @compiled_fused
 def box_distance(hx, hy, hz, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point to a box about the origin, and the normal."""
+    """Return signed distance and normal of a point to a box at 0 with half sides hx, hy, hz."""
     a, b, c = abs(x) - hx, abs(y) - hy, abs(z) - hz
     sx = 1.0 if x >= 0 else -1.0
     sy = 1.0 if y >= 0 else -1.0
@@ -341,8 +341,9 @@ def box_distance(hx, hy, hz, x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the distance of a point to the hull of faces `first` to `last`, and the normal. The
-    point nearest to an outside point lies on a face visible from it, so only those are tested.
+    """Return signed distance and normal of a point to the hull of faces `first` to `last` - 1.
+
+    For a point outside, the nearest face is visible from it, so only visible faces are tested.
     """
     level, best = -math.inf, first
     for f in range(first, last):
@@ -371,7 +372,7 @@ def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _from_triangle(faces, f, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the vector from the nearest point of a triangle (Ericson 2005, §5.1.5)."""
+    """Return the vector from the nearest point of face `f` to a point (Ericson 2005, §5.1.5)."""
     ax, ay, az = faces[f, 4], faces[f, 5], faces[f, 6]
     ux, uy, uz = faces[f, 7] - ax, faces[f, 8] - ay, faces[f, 9] - az
     vx, vy, vz = faces[f, 10] - ax, faces[f, 11] - ay, faces[f, 12] - az

@@ -118,7 +118,7 @@ def shape_tables(obstacles: Sequence[Obstacle | None]) -> ShapeTables:
 
 
 def place_shapes(tables: ShapeTables, obstacles: Sequence[Obstacle | None]) -> None:
-    """Write the current places of placed shapes among the obstacles."""
+    """Write current rotations and translations of the placed shapes to the tables."""
     for number, each in enumerate(obstacles):
         if isinstance(each, PlacedShape):
             tables.rotations[number] = each.place[:3, :3]
@@ -174,7 +174,7 @@ def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
 
 @compiled_fused_inline
 def _local_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
-    """Return distance and normal in local axes."""
+    """Return signed distance and normal of a point to shape `o`, all in local axes."""
     kind, row = tables.kinds[o], tables.numbers[o]
     if kind == PLANE:
         p, q, r = row[3], row[4], row[5]

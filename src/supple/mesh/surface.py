@@ -119,7 +119,7 @@ class SurfaceMesh(Bounded):
         return SurfaceMesh(self.vertices[first], exact[self.triangles]), exact
 
     def degenerate_triangles(self) -> np.ndarray:
-        """Return triangles with a repeated vertex or nearly zero height."""
+        """Return the indices of triangles with a repeated vertex or nearly zero height."""
         longest = topology.longest_edges(self.vertices, self.triangles)
         flat = self.areas() <= topology.FLAT * longest * self.size
         return np.flatnonzero(flat | _has_repeated_corner(self.triangles))

@@ -93,7 +93,7 @@ class TetMesh(ElementMesh):
         return self._boundary_faces()
 
     def dihedral_angles(self) -> np.ndarray:
-        """Return degrees at the edges 01, 02, 03, 12, 13, 23 of each tet, (m, 6)."""
+        """Return dihedral angles (degrees) at edges 01, 02, 03, 12, 13, 23 of each tet, (m, 6)."""
         corners = self.vertices[self.tets]
         a, b, c = (corners[:, OUTWARD_FACES[:, k]] for k in range(3))
         normals = np.cross(b - a, c - a)
@@ -106,7 +106,7 @@ class TetMesh(ElementMesh):
         return np.degrees(angles)
 
     def degenerate_tets(self) -> np.ndarray:
-        """Return tets with a repeated vertex or nearly zero volume."""
+        """Return the indices of tets with a repeated vertex or nearly zero volume."""
         return np.flatnonzero(np.abs(self.volumes()) <= self._flatness())
 
     def _shape_defects(self) -> Iterator[Defect]:
@@ -142,7 +142,7 @@ def cotangent_laplacian(mesh: TetMesh, unit: float = 1.0) -> sp.csr_array:
 
 
 def hat_gradients(mesh: TetMesh, unit: float = 1.0) -> Floats:
-    """Return ∇N of the four corners of each tet, (T, 4, 3), in units of `unit` metres."""
+    """Return gradients of the linear hat functions of each tet, (T, 4, 3), per `unit` metres."""
     edges = (mesh.vertices[mesh.tets[:, 1:]] - mesh.vertices[mesh.tets[:, :1]]) / unit
     gradients = np.empty((len(mesh.tets), 4, 3))
     gradients[:, 1:] = np.linalg.inv(edges).transpose(0, 2, 1)

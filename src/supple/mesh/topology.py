@@ -130,7 +130,7 @@ def face_keys(elements: np.ndarray, faces: np.ndarray, n_vertices: int) -> np.nd
 
 
 def repeated_rows(rows: np.ndarray, n_values: int) -> np.ndarray:
-    """Return rows with the same members, in any order, as an earlier row."""
+    """Return the indices of rows with the same members, in any order, as an earlier row."""
     keys = row_keys(np.sort(rows, axis=1), n_values)
     _, first = np.unique(keys, return_index=True)
     repeated = np.ones(len(rows), dtype=bool)
@@ -158,7 +158,7 @@ def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
 
 
 def unreferenced(elements: np.ndarray, n_vertices: int) -> np.ndarray:
-    """Return vertices that no element uses."""
+    """Return the indices of vertices that no element uses."""
     used = np.zeros(n_vertices, dtype=bool)
     used[elements] = True
     return np.flatnonzero(~used)

@@ -42,7 +42,7 @@ class _Layout(NamedTuple):
 
     @property
     def column_bytes(self) -> int:
-        """Bytes from one column of a matrix to the next: a multiple of four."""
+        """Bytes of one column; those of a matrix are padded to a multiple of four."""
         size = self.rows * self.dtype.itemsize
         return size if self.columns == 1 else -(-size // 4) * 4
 
@@ -66,12 +66,12 @@ class Accessors:
         self._check_contents()
 
     def describe(self, index: int) -> tuple[str, int, bool]:
-        """Return type, component type and the normalised flag."""
+        """Return an accessor's type, component type and normalised flag."""
         accessor = self._accessors[index]
         return accessor["type"], accessor["componentType"], accessor.get("normalized", False)
 
     def count(self, index: int) -> int:
-        """Return the number of elements."""
+        """Return an accessor's number of elements."""
         return self._accessors[index]["count"]
 
     def has_bounds(self, index: int) -> bool:
@@ -95,7 +95,10 @@ class Accessors:
         return values
 
     def floats(self, index: int) -> NDArray[np.float64]:
-        """Return finite float64, (count, components); normalised integers are scaled."""
+        """Return the elements as finite float64, (count, components).
+
+        Normalised integers are scaled to [-1, 1]. Raises FormatError if a number is not finite.
+        """
         values = self.scaled(index, self.raw(index))
         finite = np.isfinite(values).all(axis=1)
         if not finite.all():
@@ -104,7 +107,7 @@ class Accessors:
         return values
 
     def scaled(self, index: int, stored: NDArray[Any]) -> NDArray[np.float64]:
-        """Return stored elements of an accessor as float64; normalised integers are scaled."""
+        """Return stored elements as float64; normalised integers are scaled to [-1, 1]."""
         _, component, normalized = self.describe(index)
         values = stored.astype(np.float64)
         if normalized and COMPONENTS[component].kind in "iu":
@@ -113,7 +116,7 @@ class Accessors:
         return values
 
     def _strided(self, span: dict[str, Any], count: int, layout: _Layout) -> NDArray[Any]:
-        """Return the elements (count, components) at a buffer view and offset."""
+        """Return a copy of the elements (count, components) at the view and offset of `span`."""
         view, (columns, rows, dtype) = self._views[span["bufferView"]], layout
         data = self.document.buffers[view["buffer"]]
         stride = view.get("byteStride", columns * layout.column_bytes)
@@ -210,7 +213,7 @@ class Accessors:
                 self._check_numbers(index, accessor, self.raw(index))
 
     def has_data(self, index: int) -> bool:
-        """Return whether an accessor has data, and all of it is present."""
+        """Return whether an accessor has a buffer view, and all buffers that it uses have data."""
         accessor = self._accessors[index]
         sparse = accessor.get("sparse")
         spans = [accessor, *([sparse["indices"], sparse["values"]] if sparse else [])]
@@ -240,8 +243,9 @@ class Accessors:
 def decode_draco(
     document: Document, primitive: dict[str, Any], count: int
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Return attributes (n, components) by name, as stored, and corners of triangles (3 m,);
-    `count` is the declared number of vertices.
+    """Decode a primitive; return attributes (n, components) by name and triangle corners (3 m,).
+
+    Attributes are not scaled. `count` is the declared number of vertices.
     """
     notes = document.notes
     try:

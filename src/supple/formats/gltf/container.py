@@ -40,7 +40,7 @@ class Notes:
         self._count[message] = 0
 
     def fail(self, code: str, message: str) -> NoReturn:
-        """Raise FormatError."""
+        """Raise FormatError with the file's name, the message and the code."""
         raise FormatError(f"{self.name}: {_one_line(message)} ({code})")
 
     def messages(self) -> tuple[str, ...]:

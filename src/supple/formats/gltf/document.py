@@ -36,7 +36,7 @@ class Document:
         self.buffers = Buffers(path, container, notes)
 
     def part(self, name: str) -> list[dict[str, Any]]:
-        """Return the items of a top-level array."""
+        """Return a top-level array of the JSON; a missing one is added, empty."""
         return self.json.setdefault(name, [])
 
     def label(self, kind: str, index: int) -> str:
@@ -99,9 +99,9 @@ class Document:
 class _Property:
     """Rule for a property of the JSON.
 
-    `kind` is string, boolean, integer, number, object, index (into the array `of`), array (with
-    items of `items`), a name of OBJECTS, or map (of indices). A wrong value of a `soft` property is
-    removed with a warning; of any other it is an error.
+    `kind` is string, boolean, integer, number, object, index (into the array `of`), array (the rule
+    `items` applies to each item), a key of OBJECTS, or map (of names to indices into `of`). A wrong
+    value is removed with a warning if the property is `soft`; otherwise it is an error.
     """
 
     kind: str
@@ -261,7 +261,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 class _SchemaCheck:
-    """Check of a tree against the schema; soft mistakes are removed from the tree."""
+    """Check of a tree against the schema; wrong values of soft properties are removed."""
 
     def __init__(self, tree: dict[str, Any], notes: Notes) -> None:
         self._tree, self._notes = tree, notes

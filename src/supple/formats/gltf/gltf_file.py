@@ -67,7 +67,7 @@ class GltfFile:
         return len(listed) - 1
 
     def view(self, data: bytes, **more: Any) -> int:
-        """Add a buffer view of the bytes, and return its index."""
+        """Append bytes to the buffer, add a view of them, and return the view's index."""
         self.binary.extend(bytes(-len(self.binary) % 4))
         start = len(self.binary)
         self.binary.extend(data)
@@ -111,7 +111,7 @@ class GltfFile:
         return indices
 
     def to_bytes(self, path: Path) -> bytes:
-        """Return the bytes of the file, .gltf or .glb by its suffix."""
+        """Return the bytes of a .gltf if `path` has that suffix, otherwise of a .glb."""
         return self.gltf() if path.suffix.lower() == ".gltf" else self.glb()
 
     def glb(self) -> bytes:
@@ -171,7 +171,10 @@ def open_unchanged(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFi
 
 
 def _fits(path: Path, source: Path, tree: dict[str, Any], kinds: tuple[bool, bool]) -> bool:
-    """Return whether a file can be extended as it is."""
+    """Return whether `source` can be extended as it is and written to `path`.
+
+    `kinds` has two flags: the source is a .glb, the target is a .glb.
+    """
     buffers, outside = tree.get("buffers", []), outside_files(tree)
     same_folder = path.parent.resolve() == source.parent.resolve()
     # The binary chunk belongs to buffer 0, or is missing.
@@ -251,7 +254,7 @@ def _include_images(file: GltfFile, path: Path) -> None:
 
 
 def _beside(folder: Path, uri: str) -> bytes | None:
-    """Return the bytes of a file in the folder or below; no other file is opened."""
+    """Return the bytes of a file in the folder or below; None if it is elsewhere or unreadable."""
     if uri.startswith((":", "/", "\\")) or not uri:
         return None
     try:

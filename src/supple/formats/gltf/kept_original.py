@@ -34,7 +34,7 @@ _EXPANSION = 1100
 
 
 def split_binary(data: bytes) -> tuple[int, int]:
-    """Return begin and end of the binary chunk's bytes; both the file's length without a chunk."""
+    """Return begin and end of the binary chunk's bytes; without a chunk, both are len(data)."""
     for kind, first, last in glb_chunks(data):
         if kind == BINARY_CHUNK and last <= len(data):
             return first, last
@@ -70,7 +70,7 @@ def keep_original(
 
 
 def _packed(file: Any, original: bytes) -> dict[str, Any]:
-    """Append the missing part of the original to the file's binary; return its location."""
+    """Append the part of the original that the file lacks, compressed; return its location."""
     first, last = split_binary(original)
     n_same = _common(original[first:last], file.binary)
     head = original[:first]
@@ -190,7 +190,10 @@ def original_bytes(name: str, data: bytes, added: str = CURVES) -> bytes | None:
 
 
 def without_curves(name: str, data: bytes) -> bytes:
-    """Return a file as it was before curves were added, or the file itself if that is lost."""
+    """Return a file as it was before curves were added; the file itself if it has no curves.
+
+    If the original is lost, warn and return the file itself.
+    """
     try:
         return original_bytes(name, data) or data
     except FormatError as error:
@@ -199,7 +202,7 @@ def without_curves(name: str, data: bytes) -> bytes:
 
 
 def kept_file(name: str, data: bytes) -> bytes | None:
-    """Return the original that refers to separate files, if a file was made from one, or None."""
+    """Return the stored original that refers to separate files; None if there is none."""
     latest = last_addition(name, data)
     inner = latest[1].get("file") if latest is not None else None
     if latest is None or not isinstance(inner, dict):
@@ -237,7 +240,7 @@ def _restored(tree: dict[str, Any], record: dict[str, Any], data: bytes) -> byte
 
 
 def _buffer(tree: dict[str, Any], buffer: int, data: bytes) -> bytes | None:
-    """Return the bytes of the buffer that was extended: inline, or the binary chunk."""
+    """Return the bytes of the extended buffer, inline or in the binary chunk; None if missing."""
     buffers = tree.get("buffers", [])
     if not isinstance(buffers, list) or buffer >= len(buffers):
         return None

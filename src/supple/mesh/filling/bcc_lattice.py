@@ -96,7 +96,7 @@ def _neighbours(keys, deltas):  # type: ignore[no-untyped-def]
 
 @compiled
 def _warp(sign, neighbours, cuts, alpha, length):  # type: ignore[no-untyped-def]
-    """Move vertices onto near cut points, in order; return the targets, as slot and fraction.
+    """Choose near cut points to move vertices onto, in order; return their slots and fractions.
     `cuts[i, slot]` is the position of the cut point from i to its neighbour, NaN without one. A
     moved vertex gets sign zero and its edges' cut points vanish, so the result depends on the
     order.

@@ -124,7 +124,7 @@ def fill(
 def _sample(
     level_set: Distance, origin: Floats, shape: Ints, cell: float, unit: float
 ) -> tuple[Ints, Floats]:
-    """Sample lattice points that may be inside; deep inside, the level is infinite."""
+    """Return sorted keys of lattice points that may be inside, and levels, infinite deep inside."""
     side = 1 << max(1, int(np.ceil(np.log2(shape.max() / 8))))
     counts = -(-shape // side)
     boxes = (
@@ -169,7 +169,7 @@ def _box_points(boxes: Ints, side: int) -> Ints:
 def _clip(
     level_set: LevelSet, keys: Ints, level: Floats, origin: Floats, cell: float
 ) -> tuple[Floats, Ints]:
-    """Clip the lattice points `keys`; missing ones are outside."""
+    """Return vertices and tets clipped to the level set; points not in `keys` are outside."""
     tiny = 1e-9 * cell
     inside = keys[level > 0]
     near = closure(inside)
@@ -191,7 +191,7 @@ def _clip(
 def _crossings(
     level_set: LevelSet, a: Floats, b: Floats, level_a: Floats, level_b: Floats
 ) -> Floats:
-    """Find the zeros of the level along edges, by the Illinois variant of regula falsi."""
+    """Return zeros of the level along edges, 0 to 1, by the Illinois variant of regula falsi."""
     start, end = np.zeros(len(a)), np.ones(len(a))
     at_start, at_end = level_a.copy(), level_b.copy()
     t = at_start / (at_start - at_end)

@@ -110,7 +110,7 @@ def pinched_edges(vertices: Floats, tets: Ints) -> Ints:
 
 
 def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools:
-    """Return surface triangles between separate bodies of tets that should be connected.
+    """Return a mask of surface triangles between bodies of tets that should be connected.
 
     A body belongs to the surface component most of whose points are next to it. Bodies of different
     components may be near each other; those of one component must be connected, and so must those
@@ -162,7 +162,7 @@ def _bodies(points: Floats, vertices: Floats, tets: Ints) -> tuple[int, Ints, In
 
 
 def without_crumbs(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Ints:
-    """Drop bodies smaller than a cell that cover no point alone."""
+    """Return the tets without bodies smaller than a cell that are not needed to cover points."""
     of_tet = components(tets, len(vertices))
     crumb = np.bincount(of_tet, TetMesh(vertices, tets).volumes()) < cell**3
     if not crumb.any():
@@ -351,7 +351,7 @@ def _forecast(body: _Body, target_count: int) -> float:
 
 
 def _search(body: _Body, target_count: int, report: Progress) -> TetMesh:
-    """Try cell sizes until about the right number of tets results."""
+    """Return the mesh with about the right number of tets, by trying cell sizes."""
     report(0.1, "measuring the body")
     cell = min(_forecast(body, target_count), 4 * body.size)
     best: TetMesh | None = None

@@ -192,7 +192,10 @@ class _Body:
         return inside
 
     def parts(self, edge: float, connected: bool) -> Ints:
-        """Label the connected part of each cube, 1, 2, …, or 0 for empty ones."""
+        """Label each cube by its connected part, 1, 2, …, or 0 for cubes that are not solid.
+
+        If `connected`, only the largest part is kept, with label 1.
+        """
         labels, count = ndimage.label(self.solid(edge))
         self.left_out = 0
         if connected and count > 1:
@@ -202,7 +205,7 @@ class _Body:
         return labels
 
     def mesh(self, edge: float, labels: Ints) -> HexMesh:
-        """Return the mesh of all cubes of the parts, without common vertices."""
+        """Return the mesh of all labelled cubes; different parts have no common vertices."""
         cells = np.argwhere(labels)
         if len(cells) > MOST_HEXES:
             raise MeshError(
@@ -231,7 +234,7 @@ def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
 
 
 def _search(body: _Body, target_count: int, connected: bool) -> tuple[float, Ints]:
-    """Try sizes until about the right number of cubes results."""
+    """Return edge and labels of about the right number of cubes, by trying sizes."""
     too_few, too_many = np.inf, 0.0  # sizes that give that
     edge = min(_expected_edge(body, target_count), 2.0 * float(body.extent.max()))
     best: tuple[float, float, Ints, int] | None = None
@@ -284,8 +287,8 @@ def _separated(t: Floats, ax: float, ay: float, az: float, half: float) -> bool:
 
 @compiled
 def _touches(t: Floats, half: float, across: float) -> bool:
-    """Test separating axes of a triangle and a cube at the origin: faces, plane, edge pairs.
-    The half edge is `across` for oblique axes.
+    """Return whether a triangle intersects a cube at the origin: no axis separates them.
+    The half edge is `half` for axes of the lattice and `across` for oblique ones.
     """
     for c in range(3):
         low = min(t[0, c], t[1, c], t[2, c])
@@ -341,7 +344,7 @@ def _steepest_axis(t: Floats) -> int:
 def _mark_touched(
     corners: Floats, half: float, across: float, shape: Ints, grid: NDArray[np.uint8]
 ) -> Ints:
-    """Mark in `grid` the unit cubes that triangles intersect; return their numbers, (m,).
+    """Mark in `grid` the unit cubes that triangles intersect; return the count per triangle, (m,).
     `corners` (m, 3, 3) are in lattice units: cube (i, j, k) is around (i + ½, j + ½, k + ½).
     Its half edge is `half` for the axes of the lattice and `across` for oblique ones.
     """

@@ -297,7 +297,7 @@ def _compared_times(channels: Sequence[Channel]) -> Floats:
 
 
 def read_clips(document: Document, moves: list[list[Channel]], reader: ClipReader) -> Clips:
-    """Return the index in the file and the channels of each clip that moves the character.
+    """Return each clip that moves the character, by name: its index in the file and channels.
 
     `moves` has the channels of each animation.
     """
@@ -339,7 +339,10 @@ def _rest_points(skeleton: Skeleton, body: Body) -> Floats:
 def pose_clips(
     reader: ClipReader, clips: Clips, skeleton: Skeleton, body: Body | None, size: float
 ) -> tuple[JointPose, dict[str, GltfClip]]:
-    """Return a pose vector for all clips, and the clips; `size` is in metres."""
+    """Return the pose layout that all clips share, and the clips by name.
+
+    `size` is the character's size in metres.
+    """
     weight = np.zeros(skeleton.n_joints)
     shape_reach = np.zeros(len(reader.rest_weights))
     reach = joint_reach(skeleton)

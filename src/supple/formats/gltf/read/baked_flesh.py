@@ -108,11 +108,11 @@ class _MarkedFile:
         self.file: GltfFile = open_unchanged(path, path, data)[1]
         used = self.file.json.get("extensionsUsed", [])
         self.numbered = any(name in used for name in NUMBERED)
-        #: Remaining targets of meshes with marked ones.
+        #: Indices of the remaining targets, by mesh; only meshes that had marked targets.
         self.kept: dict[int, list[int]] = {}
 
     def removed(self) -> bytes:
-        """Return the file without marked shapes and animations that Supple added."""
+        """Return the file's bytes without marked shapes and without Supple's animations."""
         for index, mesh in enumerate(self.file.part("meshes")):
             if FLESH in _extras(mesh):
                 self.kept[index] = self._remove_targets(mesh)
@@ -183,13 +183,13 @@ def _keep_items(owner: dict[str, Any], name: str, indices: list[int]) -> None:
 
 
 def key_rows(accessors: Accessors, sampler: dict[str, Any]) -> int:
-    """Return the number of rows of a sampler's values: one per key, three for splines."""
+    """Return the number of rows of a sampler's values: one per key, or three in splines."""
     parts = 3 if sampler.get("interpolation") == "CUBICSPLINE" else 1
     return accessors.count(sampler["input"]) * parts
 
 
 def channel_target(channel: dict[str, Any]) -> tuple[int | None, str]:
-    """Return the node and path that a channel moves, with or without a pointer."""
+    """Return the node and path that a channel moves; the node is None if it moves no node."""
     target = channel["target"]
     pointer = target.get("extensions", {}).get(POINTER)
     text = pointer.get("pointer") if isinstance(pointer, dict) else None

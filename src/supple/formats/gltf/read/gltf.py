@@ -194,7 +194,7 @@ class _Loader:
         )
 
     def _labels(self, body: Body) -> dict[str, NDArray[np.int64]]:
-        """Return surface vertices by the names of their materials, meshes and nodes."""
+        """Return surface vertices by label, such as ``material:skin``, ``mesh:…``, ``node:…``."""
         parts: dict[str, list[NDArray[np.int64]]] = {}
         names = {"material": "materials", "mesh": "meshes", "node": "nodes"}
         tables = {kind: self.document.part(plural) for kind, plural in names.items()}
@@ -346,7 +346,7 @@ def _find_instances(document: Document, forest: NodeForest) -> list[Instance]:
 def _read_meshes(
     accessors: Accessors, instances: list[Instance]
 ) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
-    """Read the instances' primitives; return rest weights of all morph targets, and their nodes."""
+    """Read the instances' primitives; return rest weights and (node, target) of morph targets."""
     document = accessors.document
     if len(instances) > MOST_INSTANCES:
         what = f"has {len(instances):,} instances of meshes"

@@ -20,7 +20,10 @@ SHEAR = 1e-3
 
 @dataclass
 class NodeForest:
-    """Parents (-1 for none), positions among siblings, and local transforms of all nodes."""
+    """Parents (-1 for none), positions among siblings, and local transforms of all nodes.
+
+    Rotations are quaternions (x, y, z, w); `in_scene` marks nodes of the scene.
+    """
 
     parents: NDArray[np.int64]
     places: NDArray[np.int64]

@@ -81,7 +81,7 @@ def read_primitive(
 
 
 def expanded_size(accessors: Accessors, mesh: int) -> int:
-    """Return how many numbers a mesh has, before it is read."""
+    """Return how many numbers a mesh's attributes, targets and indices have, before reading."""
     total = 0
     for primitive in accessors.document.part("meshes")[mesh]["primitives"]:
         used = [a for name, a in primitive["attributes"].items() if name != "_"]
@@ -135,7 +135,7 @@ class _Reader:
         return values
 
     def optional_floats(self, name: str) -> Floats | None:
-        """Return an attribute of the appearance; None, with a note, if it is invalid."""
+        """Return an attribute of the appearance as float64; None if it is missing or invalid."""
         accessor = self.attributes.get(name)
         if accessor is None or self.accessors.count(accessor) != self.count:
             return None
@@ -149,7 +149,7 @@ class _Reader:
         return values
 
     def coordinates(self, material: GltfMaterial) -> Singles | None:
-        """Return coordinates on the material's texture, (n, 2), if there are any."""
+        """Return coordinates on the material's texture, (n, 2); None if there are none."""
         if material.uv_set < 0:
             return None
         values = self.optional_floats(f"TEXCOORD_{material.uv_set}")
@@ -158,7 +158,7 @@ class _Reader:
         return material.texture_coordinates(values)
 
     def tints(self) -> Singles | None:
-        """Return vertex colours, (n, 4), 0 to 1."""
+        """Return vertex colours, (n, 4), 0 to 1; None if there are none."""
         values = self.optional_floats("COLOR_0")
         if values is None or values.shape[1] not in (3, 4):
             return None
@@ -166,7 +166,10 @@ class _Reader:
         return np.clip(np.hstack([values, opaque]), 0.0, 1.0).astype(np.float32)
 
     def influences(self) -> tuple[Ints | None, Floats | None]:
-        """Return joints and weights of all sets side by side; weights ≥ 0, not normalised."""
+        """Return joints and weights of all k sets, (n, 4 k); None if there are none.
+
+        Weights are ≥ 0 and not normalised.
+        """
         joints, weights = [], []
         for number in range(len(self.attributes)):
             names = f"JOINTS_{number}", f"WEIGHTS_{number}"
@@ -201,7 +204,7 @@ class _Reader:
         return joint, weight
 
     def painted(self) -> dict[str, Floats]:
-        """Return maps by name: ``_SUPPLE_RIGID`` and others, numbers or mean values of colours."""
+        """Return painted maps (n,) by name, from ``_SUPPLE_RIGID`` etc.; colours are averaged."""
         maps = {}
         for attribute, accessor in self.attributes.items():
             name = attribute.lower().removeprefix("_supple_")

@@ -55,7 +55,10 @@ class GltfPrimitive:
 
 @dataclass
 class Body:
-    """All welded vertices, as a skinned rig takes them."""
+    """Welded vertices of all meshes, and the arrays of their skinned rig, in metres.
+
+    `deltas` (b, n, 3) are displacements of morph targets; `copies` has the joint of each copy.
+    """
 
     points: Floats
     joints: Ints
@@ -197,7 +200,7 @@ class Assembler:
         self._count += len(used_vertices)
 
     def _handedness(self, instance: Instance) -> float:
-        """Return the sign of the mesh's volume in its joint's frame after binding."""
+        """Return -1 if binding mirrors the mesh in its joint's frame, otherwise 1."""
         if instance.skin is None:
             determinant = np.linalg.det(instance.offset[:3, :3])
             return float(np.sign(determinant * self.frames.sizes[instance.joint]))
@@ -253,7 +256,7 @@ class Assembler:
 
 
 def _appearance(looks: list[tuple[PrimitiveData, Ints]]) -> Appearance | None:
-    """Return colours of all triangles; None for a file without any."""
+    """Return materials, texture coordinates and colours of all triangles; None without any."""
     if all(data.material is None and data.tints is None for data, _ in looks):
         return None
     materials: dict[tuple[int, bool], SurfaceMaterial] = {}
@@ -281,7 +284,7 @@ def _kind(data: PrimitiveData) -> tuple[int, bool]:
 
 
 def transformed(matrix: Floats, points: Floats) -> Floats:
-    """Apply an affine transform to points; equal points give equal bits."""
+    """Apply an affine transform (4, 4) to points (n, 3); equal points get bitwise equal images."""
     x, y, z = points.T
     rows = [m[0] * x + m[1] * y + m[2] * z + m[3] for m in matrix[:3]]
     return np.stack(rows, axis=1)

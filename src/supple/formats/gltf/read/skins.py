@@ -172,7 +172,7 @@ class JointFrames:
     def in_units(
         self, translations: Floats, rotations: Floats, scales: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Convert local transforms of the joints, (…, j, 3 or 4), to those of the nodes."""
+        """Convert local transforms of joints, (…, j, 3 or 4) in metres, to nodes in file units."""
         node_translations, node_rotations = self._fold.unfolded(
             translations / self.parent_sizes[:, None], rotations
         )
@@ -278,9 +278,9 @@ def _is_uniform(scale: Floats) -> bool:
 class Binding:
     """One inverse bind matrix per joint for all skins.
 
-    Every skin has its own space of bound positions. If there is an X with B_j = C_j X for the
-    matrices B_j of all its joints, its vertices are transformed by X, and C_j is valid for all
-    skins. Otherwise a copy of the joint gets the other matrix.
+    Every skin has its own space of bound positions. X (4, 4) maps it to a common space, with common
+    inverse bind matrices C_j. Where a skin's matrix B_j equals C_j X, joint j uses C_j; otherwise a
+    copy of joint j gets the matrix B_j X⁻¹.
     """
 
     def __init__(self, frames: JointFrames, size: float) -> None:
@@ -291,11 +291,11 @@ class Binding:
 
     @property
     def copies(self) -> Ints:
-        """Joint of each copy."""
+        """Index of the joint that each copy was made of."""
         return np.array(self._copies, dtype=np.int64)
 
     def inverse_bind(self) -> Floats:
-        """Return one matrix for each joint and copy."""
+        """Return inverse bind matrices (k, 4, 4) in metres: those of joints, then of copies."""
         rest = self._frames.rest_world
         result = np.empty((len(rest) + len(self._copies), 4, 4))
         for joint, world in enumerate(rest):

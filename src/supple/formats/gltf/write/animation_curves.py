@@ -164,7 +164,10 @@ class _CurveWriter:
             raise FormatError(f"{self.path.name}: {what} the file; use .csv or .json")
 
     def made(self, drop_springs: bool, metres: float) -> tuple[bytes, float]:
-        """Return the file with keys within `metres` of each channel, and its total error."""
+        """Return the file with keys within `metres` of each channel, and the error of the skin.
+
+        That error is the largest of any vertex, as a fraction of the size.
+        """
         base, file = open_unchanged(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
@@ -223,7 +226,7 @@ class _CurveWriter:
 
     @cached_property
     def target_motion(self) -> tuple[Floats, Floats]:
-        """Poses (t, s) and roots at the frames: those of the file with the curves added."""
+        """Poses (t, s) and roots (t, 4, 4) to write: those of the file with the curves added."""
         if self.additive:
             additive_motion = self.curves.additive()
             return additive_motion.poses, additive_motion.roots
@@ -407,7 +410,7 @@ def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
 def _all_weights(
     entry: _WeightsTrack, keys: Keys
 ) -> tuple[Floats, Floats, Floats | None, Floats | None]:
-    """Return times, values (k, b) of all weights of a mesh, and tangents of splines."""
+    """Return times, values (k, b) of all weights, and tangents in and out; None if linear."""
     old, free, times = entry.old, entry.free, keys.times
     spline = keys.tangents is not None
     if entry.varies:

@@ -61,7 +61,7 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
 
 
 def joined(old: Channel, new: Track) -> Track:
-    """Return one track of both: the old weights first, then the new."""
+    """Return a track with the old weights in the first columns, then the new ones."""
     if old.interpolation == "CUBICSPLINE" and len(old.times) > 1:
         return _joined_splines(old, new)
     times = np.union1d(old.times, new.times)
@@ -173,7 +173,7 @@ def widen_weights(
     gained: dict[int, int],
     played: set[int],
 ) -> None:
-    """Append zeros for new targets to weights channels of nodes, and nothing else.
+    """Append zeros for new targets to weights channels; `gained` has their number by node.
 
     Channels of nodes in `played` have been replaced, except for duplicates of the first, which no
     viewer plays.
@@ -292,9 +292,10 @@ class NodeMotion:
         return self.joint_pose.unpack(poses[:, : self.joint_pose.n_parameters])
 
     def _unattached(self, node: int, poses: Floats, roots: Floats) -> dict[str, Floats]:
-        """Return transforms of a node that follows no joint with a node: L becomes P⁻¹ G P L.
+        """Return the animated local transforms P⁻¹ G P L of a node that no joint's node moves.
 
-        G is the root's motion with that of the joint it follows.
+        L is its rest transform, P that of its parent in the scene, and G the root's motion times
+        that of the joint without a node, in the file's units.
         """
         translations, rotations, _ = (part[:, len(self.nodes)] for part in self._unpacked(poses))
         joint_motion = np.tile(np.eye(4), (len(poses), 1, 1))
@@ -307,7 +308,7 @@ class NodeMotion:
         return {"translation": parts.translations, "rotation": parts.rotations}
 
     def tracks(self, poses: Floats, roots: Floats) -> list[tuple[int, str, Floats]]:
-        """Return node, path and values (t, c) of everything that moves."""
+        """Return node, path and values (t, c) of every property that differs from rest."""
         rests = self.forest.rest()
         tracks = [
             (node, path, values[:, joint])

@@ -55,8 +55,9 @@ def unshared_mesh(file: GltfFile, node: int) -> dict[str, Any]:
 def add_targets(
     file: GltfFile, mesh: dict[str, Any], new: dict[int, NewTargets], names: list[str]
 ) -> int:
-    """Add targets to a mesh, by primitive, zeros for other primitives; return the previous number
-    of targets.
+    """Add targets to a mesh; return its previous number of targets.
+
+    `new` has targets by primitive; other primitives get zeros.
     """
     primitives = mesh["primitives"]
     before = max(len(primitive.get("targets", [])) for primitive in primitives)
@@ -154,7 +155,7 @@ def unused_names(names: list[str], used: list[str]) -> list[str]:
 def unpack_draco(
     file: GltfFile, document: Document, accessors: Accessors, mesh: dict[str, Any]
 ) -> int:
-    """Decompress a mesh's primitives, as targets need its vertex order; return their number."""
+    """Decompress a mesh's Draco primitives, as targets need vertex order; return their number."""
     count = 0
     for primitive in mesh["primitives"]:
         if DRACO not in primitive.get("extensions", {}):
@@ -178,7 +179,7 @@ def unpack_draco(
 
 
 def _give_data(file: GltfFile, index: int, values: NDArray[Any], target: int) -> None:
-    """Give an accessor new data."""
+    """Store `values` in a new buffer view, and set the accessor's view and bounds."""
     accessor = file.part("accessors")[index]
     data = np.ascontiguousarray(values, COMPONENTS[accessor["componentType"]])
     rows = data.view(np.uint8).reshape(len(data), -1)
@@ -196,7 +197,7 @@ def _give_data(file: GltfFile, index: int, values: NDArray[Any], target: int) ->
 
 
 def remove_draco(file: GltfFile) -> None:
-    """Remove the extension from the file's lists if nothing uses it."""
+    """Remove Draco from the file's lists of extensions if no primitive uses it."""
     for mesh in file.part("meshes"):
         if any(DRACO in p.get("extensions", {}) for p in mesh["primitives"]):
             return
@@ -286,7 +287,8 @@ def offsets_of_frames(
 ) -> tuple[Singles, Singles, Singles | None]:
     """Return offsets before skinning, displacements to reach after it, and skinning matrices.
 
-    The matrices are None if those of all frames would take too much memory.
+    Offsets and displacements are (t, n, 3), in metres. The matrices (t, n, 3, 3) are None if they
+    would take too much memory.
     """
     offsets, moves = np.empty_like(frames), np.empty_like(frames)
     shape = (*frames.shape, 3)

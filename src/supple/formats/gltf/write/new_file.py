@@ -150,7 +150,8 @@ def new_skin(
     """Make a glTF file of baked motions, for a character with a linearly skinned rig inside.
 
     A node above the joints has the root's motion, joints have theirs, and morph targets the other
-    motion: pose blend shapes and flesh, fitted before skinning. Returns the same as `new_scene`.
+    motion: pose blend shapes and flesh, fitted before skinning. Returns the file, and the results
+    of `write_gltf`.
     """
     character, skin = bakes[0].character, core.rig
     size = character.surface.size

@@ -84,7 +84,7 @@ def _kind(channel: Channel) -> tuple[int, str, str]:
 
 
 def _skin(rig: Any) -> list[Any]:
-    """Return the arrays of a skinned rig."""
+    """Return the arrays of a skinned rig and of its blend shapes; no arrays for other rigs."""
     parts: list[Any] = []
     while optional_method(rig, "without_shapes") is not None:
         parts.append(rig.deltas)
@@ -147,17 +147,17 @@ def _flesh_is_last(name: str, data: bytes) -> bool:
 
 
 def holds_gltf_flesh(path: Path) -> bool:
-    """Return whether a file has flesh of Supple and its original."""
+    """Return whether flesh is Supple's last addition to a file, and can be removed."""
     return path.is_file() and _flesh_is_last(path.name, read_bytes(path, GLTF_SUFFIXES))
 
 
 def remove_gltf_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before curves were added, to the byte; FormatError without curves."""
+    """Write `source`, as it was before curves were added, to `path`; FormatError without curves."""
     return _removed(Path(path), Path(source), CURVES)
 
 
 def remove_gltf_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write a file as it was before flesh was baked, to the byte; FormatError without flesh."""
+    """Write `source`, as it was before flesh was baked, to `path`; FormatError without flesh."""
     return _removed(Path(path), Path(source), FLESH)
 
 
