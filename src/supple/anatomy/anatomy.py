@@ -43,7 +43,7 @@ class Anatomy:
     surface
         Its skin.
     entries
-        Role, flesh share, feel and reasons of each region, by joint.
+        Role, flesh share, feel and reasons of each region, by name of its joint.
     joints
         Names of the joints that have a region, in the order of `region`.
     region
@@ -68,7 +68,7 @@ class Anatomy:
     follows
         (n̄, k) skin weights of each vertex by region; None without joints.
     mirrored
-        Mirrored joint of each joint that has one.
+        Name of the joint on the other side, by name of joint.
     skin
         Measurements before roles were assigned; None without joints.
     """
@@ -107,7 +107,7 @@ class Anatomy:
 
     @cached_property
     def riding(self) -> Bools:
-        """Mask (n̄,) of components that follow the rig completely and need no flesh."""
+        """Mask (n̄,) of components that follow the rig completely; all False if all do."""
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
         riding: Bools = ~stays[self.part]
         return riding & (not riding.all())
@@ -124,7 +124,7 @@ class Anatomy:
         return float(self.thickness.max(initial=1e-300)) / LIMB_RADIUS
 
     def save(self, path: str | Path) -> None:
-        """Write role, share and feel of the regions as editable JSON, by joint."""
+        """Write role, share, feel and reasons of the regions as editable JSON, by joint."""
         write_entries(path, self.name, self.entries)
 
     @staticmethod
@@ -229,7 +229,7 @@ def _all_entries(
 
 
 def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
-    """Return the mirrored joint of each joint, by names or else by position."""
+    """Return names of joints on the other side by name of joint, paired by name or position."""
     named: dict[tuple[str, str], list[str]] = {}
     for joint in joints:
         named.setdefault(normalised_name(joint), []).append(joint)
@@ -246,7 +246,7 @@ def _mirrored(regions: SkinRegions, joints: tuple[str, ...]) -> dict[str, str]:
 
 
 def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
-    """Apply painted maps to the flesh share: φ(1 − rigid), and at least `flesh`."""
+    """Return the anatomy with share φ(1 − rigid), or the painted `flesh` where that is larger."""
     if not ("rigid" in maps or "flesh" in maps):
         return anatomy
     none = np.zeros(len(anatomy.share))
@@ -273,7 +273,7 @@ PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
 
 
 def _region_roles(skin: MeasuredSkin, use_names: bool) -> list[RegionRole]:
-    """Return the roles of all regions, from shape and, with `use_names`, names of joints."""
+    """Return the roles of all regions, from shape and, with `use_names`, joints' names."""
     regions, names = skin.regions, skin.names
     rigid = skin.pieces.rigid_regions(regions)
     if rigid is not None:  # a machine; regions that bend are rubber
@@ -305,7 +305,10 @@ def _region_roles(skin: MeasuredSkin, use_names: bool) -> list[RegionRole]:
 def _heads_without_skin(
     regions: SkinRegions, names: Sequence[str], roles: list[RegionRole]
 ) -> None:
-    """Make a region a head if it contains a head's joint without skin."""
+    """Make a neck a head if it contains a joint named head that has no region.
+
+    If no region is named head, regions named neck at the end of the tree become heads.
+    """
     name_roles = [joint_name_role(names[joint]) for joint in regions.joints]
     ends = [region for region, near in enumerate(regions.neighbours) if len(near) == 1]
     for region in ends if "head" not in name_roles else ():
@@ -318,7 +321,7 @@ def _heads_without_skin(
 
 
 def _apply_name(each: RegionRole, name: str) -> None:
-    """Replace the role by shape where the joint's name takes precedence."""
+    """Replace a region's role, found from its shape, where the joint's name takes precedence."""
     shape, plain = each.role, normalised_name(name)[1]
     role = joint_name_role(name)
     if role is None and re.match(r"trunk|proboscis", plain) and shape != "trunk":
@@ -338,7 +341,7 @@ def _apply_name(each: RegionRole, name: str) -> None:
 
 
 def _inherit_named_roles(layout: BodyLayout, roles: list[RegionRole]) -> None:
-    """Give unnamed regions below a named head, hand or ear its role."""
+    """Give regions without a known name the role of the named head, hand or ear above them."""
     for region in layout.order[1:]:
         above = int(layout.above[region])
         carrier, each = roles[above].role, roles[region]

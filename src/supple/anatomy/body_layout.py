@@ -53,7 +53,12 @@ PALM, FINGER = 0.5, 0.4
 
 
 class BodyLayout:
-    """Tree of regions, rooted at the trunk."""
+    """Tree of regions, rooted at the trunk; finds the role of each region.
+
+    `small` (k,) counts small components on each region, such as eyes; `ears` are the regions with
+    paired outgrowths. `above` (k,) is the parent of each region, `below` are its children, and
+    `weight` (k,) is the part of the skin's area in its subtree.
+    """
 
     def __init__(
         self, regions: SkinRegions, names: Sequence[str], small: Ints, ears: Collection[int]
@@ -67,7 +72,7 @@ class BodyLayout:
         self.trunk = self._trunk()
 
     def _root_at(self, root: int) -> None:
-        """Make the tree of all regions from a root."""
+        """Root the tree of all regions at `root`; set parents, children, areas, sides and limbs."""
         regions = self.regions
         self.root = root
         self.order, self.above = regions.rooted(root)
@@ -81,7 +86,7 @@ class BodyLayout:
         self.limbs = [int(region) for region in self.order if self._begins_limb(int(region))]
 
     def _towards_limbs(self) -> int | None:
-        """Return the root's child with all limbs below it; None if the root has a limb."""
+        """Return the root's child with all large limbs in its subtree; None if there is none."""
         large = {each for each in self.limbs if self.weight[each] > SMALL_PAIR}
         if not large or self.sided[self.root] or not large.isdisjoint(self.below[self.root]):
             return None
@@ -100,7 +105,7 @@ class BodyLayout:
         return any(self.like(region, other) for other in beside if other != region)
 
     def like(self, one: int, other: int) -> bool:
-        """Return whether two regions are similar in area, thickness and length."""
+        """Return whether two regions are similar in area of the subtree, thickness and length."""
         measures = (self.weight, self.regions.radii, self.regions.lengths)
         pairs = [(values[one], values[other]) for values in measures]
         return all(max(a, b) <= ALIKE * min(a, b) for a, b in pairs)
@@ -137,7 +142,7 @@ class BodyLayout:
         return trunk
 
     def subtree(self, region: int) -> list[int]:
-        """Return the region and all below it."""
+        """Return a region and all regions below it, parents first."""
         regions = [region]
         for each in regions:  # grows while it is traversed
             regions += self.below[each]
@@ -151,7 +156,7 @@ class BodyLayout:
         return chain
 
     def sided_pairs(self) -> set[tuple[int, int]]:
-        """Return pairs of left and right, by position, and by names and depth in the tree."""
+        """Return pairs of left and right regions, by position, or names and depth in the tree."""
         pairs = {
             (min(one, int(other)), max(one, int(other)))
             for one, other in enumerate(self.regions.twins)
@@ -172,7 +177,7 @@ class BodyLayout:
         return pairs
 
     def roles(self) -> list[RegionRole]:
-        """Return roles by shape alone, except for left and right in names."""
+        """Return the roles of regions by shape; of names, only left and right are used."""
         roles = [RegionRole() for _ in range(len(self.regions))]
         for region in self.trunk:
             part = self.regions.radii[region] / self.regions.radii[self.root]
@@ -190,7 +195,7 @@ class BodyLayout:
         return roles
 
     def leave_flesh(self, roles: list[RegionRole]) -> None:
-        """Give flesh to a hand or a head without a body, except at a hand's stump."""
+        """Set shares of flesh for a hand or a head without a body; 0 at a hand's stump."""
         for region, each in enumerate(roles):
             each.own_share = PALM if region in self.trunk else FINGER
         fingers = self._fingers()
@@ -204,7 +209,7 @@ class BodyLayout:
             roles[stump].reasons.append("where it was cut off")
 
     def _fingers(self) -> list[int]:
-        """Return the leaves of chains of two or more regions from the trunk."""
+        """Return the last regions of chains of two or more regions outside the trunk."""
         leaves = [region for region, below in enumerate(self.below) if not below]
         inner = self.trunk
         return [each for each in leaves if not inner & {each, int(self.above[each])}]
@@ -250,7 +255,7 @@ class BodyLayout:
                 self._end(path, reach[leaf] / max(float(reach[leaf][0]), 1e-300), roles)
 
     def _path(self, first: int, leaf: int) -> list[int]:
-        """Return the path from the root of a limb to a leaf."""
+        """Return the regions of a limb, from its start, which may lie above `first`, to `leaf`."""
         inwards = [leaf]
         while inwards[-1] != first:
             inwards.append(int(self.above[inwards[-1]]))
@@ -267,7 +272,7 @@ class BodyLayout:
         return path
 
     def _reach(self, path: Sequence[int]) -> Floats:
-        """Return the distance (m,) from each region of a path to the tip of the last."""
+        """Return distances (m,) along a path, from each region's inner border to the last tip."""
         r = self.regions
         places = [self._gate(each) for each in path]
         places.append(r.tip(path[-1], places[-1]))
@@ -282,7 +287,10 @@ class BodyLayout:
         return float(areas.sum()) * r.total_area > FLAT * 2 * np.pi * thick * max(length, 1e-9)
 
     def _end(self, path: Sequence[int], left: Floats, roles: list[RegionRole]) -> None:
-        """Assign roles to the last regions of a limb, by the remaining part of its length."""
+        """Assign roles to the outer regions of a limb.
+
+        `left` (m,) is the fraction of the limb's length beyond the start of each region.
+        """
         r = self.regions
         if any(r.carries[path[-1], each] for each in path[:-1]):
             return  # a hip below its own thigh
@@ -320,7 +328,7 @@ class BodyLayout:
             self._limb(each, roles)
 
     def _heads(self) -> list[int]:
-        """Return the first regions of heads: those with the most evidence."""
+        """Return the first region of the head, that with the most evidence, or an empty list."""
         evidence = enumerate(map(self._head_evidence, range(len(self.regions))))
         scores = {region: len(each) for region, each in evidence if each is not None}
         if not scores:
@@ -347,7 +355,7 @@ class BodyLayout:
         return any(self.sided[each] for each in small)
 
     def _head_evidence(self, region: int) -> list[str] | None:
-        """Return the evidence for a head; None if something rules it out."""
+        """Return evidence that a region is a head, strong evidence twice; None if ruled out."""
         r = self.regions
         limbs = set(self.limbs) & set(self.subtree(region))
         if region == self.root or self.sided[region]:

@@ -42,8 +42,8 @@ def held_vertices(
 ) -> Ints:
     """Return the tet vertices (k,) that are bone: at bone segments, deep, or in hard parts.
 
-    Deep means d > φR. Components of tets without bone are held completely, so that parts which
-    follow the rig do not fall off.
+    Deep means below the skin by more than φ times the thickness R. Components of tets without bone
+    are held completely, so that parts which follow the rig do not fall off.
     """
     held = np.zeros(len(mesh.vertices), bool)
     skinned = skinned_rigs(character.rig)
@@ -83,7 +83,7 @@ LINE, STRETCH = 0.25, 8.0
 
 
 def _hold_along_lines(mesh: TetMesh, tets: Ints, held: Bools) -> None:
-    """Hold all corners of tets along a bone that is a line: flesh would rotate freely about it."""
+    """Hold corners of some tets along a bone that is a line, else flesh rotates freely about it."""
     bone = mesh.vertices[np.unique(tets[held[tets]])]
     if not len(bone):
         return
@@ -156,7 +156,7 @@ def _bridging_tets(character: Character, mesh: TetMesh, anatomy: Anatomy, frames
 
 
 def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints:
-    """Return the surface vertex (m,) at the nearest point of the surface."""
+    """Return the surface vertices (m,) nearest to the surface points nearest to `points`."""
     tree = igl.AABB()
     tree.init(vertices, triangles)
     _, triangle, place = tree.squared_distance(vertices, triangles, points)
@@ -198,7 +198,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """Return the mask (T,) of tets to keep: all except bridges that the skin does not need."""
+    """Return the mask (T,) of tets to keep: all except bridging ones that no skin needs."""
     kept = ~bridging
     if not kept.any():
         return kept
@@ -218,9 +218,10 @@ SOFT_AT_REST = 0.6
 
 @dataclass(frozen=True, eq=False)
 class BodyPlan:
-    """Input of builds: tets without bridges, tet vertices `held` that are bone, and stiffness.
+    """Input of builds: anatomy, tets without bridges, bone and stiffness.
 
-    `factors` (n̄,) are those of Young's modulus at the vertices of the skin.
+    `held` (k,) are the tet vertices that are bone. `factors` (n̄,) multiply Young's modulus at the
+    vertices of the skin.
     """
 
     anatomy: Anatomy
@@ -246,7 +247,7 @@ def plan_body(
 
 
 def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
-    """Fill flesh and the parts that follow the rig separately."""
+    """Return tets of the flesh, about `tets` of them, and one per part that follows the rig."""
     surface, riding = character.surface, anatomy.riding
     if not riding.any():
         return without_bridges(character, _filled(surface, tets), anatomy)
@@ -260,7 +261,7 @@ def _meshed(character: Character, tets: int, anatomy: Anatomy) -> TetMesh:
 
 
 def _filled(surface: SurfaceMesh, tets: int) -> TetMesh:
-    """Fill the surface at unit size, rounded, so that tets do not depend on the scale."""
+    """Return about `tets` tets that fill a surface; they do not depend on its scale."""
     size = surface.size
     unit = SurfaceMesh(np.round(surface.vertices / size, 7), surface.triangles)
     mesh = tetrahedralise(unit, tets=tets)
@@ -283,7 +284,11 @@ def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
 
 
 def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
-    """Join meshes of separate components of the surface; flesh is first."""
+    """Return one mesh of several, with a set of tets for each; flesh is first.
+
+    Each piece has its mesh and the surface components in it. The set `RIDING` has the tets of all
+    pieces but the first.
+    """
     vertices, tets, sets, first, at = [], [], {}, 0, 0
     for mesh, carried in pieces:
         vertices.append(mesh.vertices)
@@ -295,7 +300,7 @@ def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
 
 
 def anatomical_material(anatomy: Anatomy) -> Material:
-    """Return flesh for a body of size h: E = 1.2·10⁴ Pa (h / 2 m)² min(1, R_trunk / 0.077 h)².
+    """Return flesh for a body of size h: E = 1.2·10⁴ Pa (h / 2 m)² min(1, R_trunk / (0.077 h))².
 
     The trunk's radius corrects the size, which spread arms enlarge: a sumo was 2.8 times too stiff.
     The factor is at most 1: otherwise a cow's trunk moved half as much. The flesh is soft at rest,

@@ -63,9 +63,9 @@ PASSES = 2
 def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
     """Return factors of stiffness (n̄,) at the vertices of the skin.
 
-    Tets thicker than the flesh, φR, hold too much of it; the factor (0.7 edge / φR)² corrects that.
-    Elsewhere the factor is φ²R relative to the trunk's, so that thin flesh moves by as much of its
-    thickness as thick flesh.
+    Tets larger than the flesh is thick, φR, make it too soft; the factor (0.7 edge / φR)² corrects
+    that. On limbs and trunk a factor below 1, φ²R relative to the trunk's, lets thin flesh move by
+    as much of its thickness as thick flesh. Hanging bellies are softer, too.
     """
     share = np.maximum(anatomy.share, HARD)
     flesh = np.maximum(share * anatomy.thickness, THINNEST * anatomy.trunk_radius)
@@ -119,7 +119,7 @@ def motion_firmness(
 
 
 class HeldBody:
-    """Linear elasticity of flesh on bone."""
+    """Linear elasticity of a body whose bone vertices `held` are fixed."""
 
     def __init__(self, anatomy: Anatomy, mesh: TetMesh, held: Ints, material: Material) -> None:
         self._anatomy, self._mesh, self._material = anatomy, mesh, material
@@ -130,7 +130,10 @@ class HeldBody:
         self._triangles = flesh_triangles(anatomy)
 
     def sag(self, factors: Floats, points: Floats) -> Floats:
-        """Return the largest displacement (k,) of points under 1 m/s² in any direction."""
+        """Return the largest displacement (k,) in m of `points` under 1 m/s² in any direction.
+
+        `factors` (n̄,) multiply Young's modulus at the vertices of the skin.
+        """
         middles = self._mesh.vertices[self._mesh.tets].mean(axis=1)
         logs = skin_values(self._anatomy, np.log(factors), middles, self._triangles)
         young = np.asarray(self._material.young) * np.exp(logs)
@@ -164,7 +167,7 @@ def _factors_reaching(swing: Floats, room: Floats) -> Floats:
 
 
 def _places(anatomy: Anatomy, soft: Ints) -> Ints:
-    """Return vertices spread evenly over the area of soft skin."""
+    """Return up to `PLACES` of the vertices `soft`, spread evenly over their area."""
     ends = np.cumsum(np.maximum(anatomy.surface.vertex_areas()[soft], 1e-300))
     # An irrational offset: on meshes of equal triangles rounding would decide.
     sums = (np.arange(PLACES) + 0.4837) / PLACES * ends[-1]
@@ -172,7 +175,7 @@ def _places(anatomy: Anatomy, soft: Ints) -> Ints:
 
 
 def _neighbours(character: Character, places: Ints) -> tuple[Ints, Floats]:
-    """Return points (n̄, 8) near each vertex, and their weights."""
+    """Return indices in `places` of the 8 points nearest to each vertex, and their weights."""
     skin = character.surface.vertices
     near = min(8, len(places))
     apart, nearest = cKDTree(skin[places]).query(skin, k=range(1, near + 1))
@@ -183,7 +186,7 @@ def _neighbours(character: Character, places: Ints) -> tuple[Ints, Floats]:
 
 
 def _accelerations(character: Character, places: Ints) -> list[Floats]:
-    """Return accelerations (t, k, 3) of skin points in each motion, or in a test motion."""
+    """Return accelerations (t, k, 3) in m/s² of skin points in each motion, or in a test motion."""
     motions = [each for each in character.motions.values() if each.n_frames > 2]
     motions = motions or [wiggle(character)]
     total = sum(each.duration for each in motions) * RATE
@@ -192,7 +195,10 @@ def _accelerations(character: Character, places: Ints) -> list[Floats]:
 
 
 def _acceleration(character: Character, motion: Motion, places: Ints, part: float) -> Floats:
-    """Return accelerations (t, k, 3) of the skin in the middle `part` of a motion."""
+    """Return accelerations (t, k, 3) of the skin in the middle of a motion, a fraction `part`.
+
+    They include the change of gravity relative to the body.
+    """
     spare = 0.5 * (1 - part) * motion.duration
     played = motion.slice(motion.times[0] + spare, motion.times[-1] - spare) if part < 1 else motion
     even = played.smooth.resample(RATE)
@@ -215,9 +221,10 @@ def _acceleration(character: Character, motion: Motion, places: Ints, part: floa
 
 
 def _raise_swings(largest: Floats, acceleration: Floats, omega: Floats, shear_rate: Floats) -> None:
-    """Raise `largest` (f, k) to the swings of oscillators of angular frequencies `omega` (f, k).
+    """Raise `largest` (f, k) to the swings in m of oscillators with `omega` (f, k) in rad/s.
 
-    Newmark's method with secant stiffness.
+    Oscillators are driven by `acceleration` (t, k, 3). `shear_rate` (k,) is the strain at the
+    bottom of the flesh per metre of swing. Newmark's method is used with secant stiffness.
     """
     step, spring = 1 / RATE, omega[..., None] ** 2
     normal = FLESH_PRESETS["normal"]
@@ -242,7 +249,7 @@ def _raise_swings(largest: Floats, acceleration: Floats, omega: Floats, shear_ra
 
 
 def skin_values(anatomy: Anatomy, values: Floats, points: Floats, triangles: Ints) -> Floats:
-    """Return values (m,) at the points of some triangles nearest to `points` (m, 3)."""
+    """Return values (m,) of the skin at the points of `triangles` nearest to `points` (m, 3)."""
     surface = anatomy.surface
     tree, size = igl.AABB(), max(surface.size, np.finfo(float).tiny)
     vertices = surface.vertices / size

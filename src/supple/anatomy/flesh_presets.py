@@ -84,7 +84,7 @@ GRAVITY = 9.81
 
 
 def scaled_gravity(size: float) -> float:
-    """Return gravity under which `flesh_material` sags by the same part of any size.
+    """Return gravity in m/s² under which `flesh_material` sags by the same fraction of any size.
 
     >>> scaled_gravity(2.0)
     9.81

@@ -36,9 +36,9 @@ MACHINE, MACHINE_JOINTS = 0.75, 4
 class Components:
     """Connected components of a skin.
 
-    `of_vertex` (n̄,) is the component of each vertex and `lead` (n̄,) its joint with the largest
-    weight; `single` (c,) masks components that follow one joint alone, and `shares` (c,) are their
-    parts of the skin's area.
+    `of_vertex` (n̄,) is the component of each vertex, and `lead` (n̄,) the joint with the largest
+    weight at the vertex. `single` (c,) masks components that follow one joint alone. `shares` (c,)
+    are fractions of the skin's area.
     """
 
     of_vertex: Ints
@@ -62,12 +62,12 @@ class Components:
 
     @property
     def loose(self) -> Bools:
-        """Mask (n̄,) of components that follow one joint; empty if the whole body does."""
+        """Mask (n̄,) of components that follow one joint each; all False if all components do."""
         loose: Bools = self.single[self.of_vertex]
         return loose & (not loose.all())
 
     def flesh(self, area: Floats) -> Floats:
-        """Return `area` (n̄,), with 0 for loose components unless these are half of it or more."""
+        """Return `area` (n̄,) with 0 at loose components, unchanged if they have half of it."""
         flesh = np.where(self.loose, 0.0, area)
         return flesh if flesh.sum() > 0.5 * area.sum() else area
 
@@ -85,7 +85,7 @@ class Components:
         return held
 
     def small_on(self, regions: SkinRegions) -> Ints:
-        """Return the number (k,) of small components of each region, such as eyes and teeth."""
+        """Return the number (k,) of small components on each region, such as eyes and teeth."""
         counts = np.zeros(len(regions), np.int64)
         if len(self.shares) == 1:
             return counts
@@ -114,9 +114,9 @@ class Components:
 class LooseParts:
     """Props, small attached parts and shells of a surface, by vertex (n̄,).
 
-    `prop` masks components that follow one joint rigidly, `shell` trunks that follow one joint and
-    parts of machines that bend. `carrier` is the vertex of another component to which a small part
-    is attached, otherwise the vertex itself.
+    `prop` masks components that follow one joint rigidly. `shell` masks large ones of the trunk,
+    and the parts of machines that bend. `carrier` is, for vertices of a small attached part, the
+    nearest vertex of another component; for others the vertex itself.
     """
 
     prop: Bools
@@ -127,7 +127,7 @@ class LooseParts:
     def of(
         cls, surface: SurfaceMesh, pieces: Components, regions: SkinRegions, trunk: Bools
     ) -> LooseParts:
-        """Return the parts of a surface; `trunk` (k,) are regions that may be one part."""
+        """Return the parts of a surface; `trunk` (k,) masks the regions of the trunk."""
         n = len(surface.vertices)
         prop, carrier, shell = np.zeros(n, bool), np.arange(n), np.zeros(n, bool)
         if len(pieces.shares) == 1:
@@ -153,7 +153,7 @@ class LooseParts:
 
 
 def flesh_tets(mesh: TetMesh) -> TetMesh:
-    """Return the mesh without tets that follow the rig, with all vertices."""
+    """Return the mesh without the tets of the set `RIDING`; all vertices are kept."""
     riding = mesh.sets.get(RIDING, np.empty(0, np.int64))
     return TetMesh(mesh.vertices, np.delete(mesh.tets, riding, axis=0)) if len(riding) else mesh
 
@@ -203,8 +203,8 @@ def outgrowths(
 ) -> list[Outgrowth]:
     """Return the outgrowths of the regions `among` of the skin.
 
-    `thickness` (n̄,) is in metres, `area` (n̄,) is 0 for ignored vertices, and `bound` is the skin
-    in the bind pose.
+    `thickness` (n̄,) is in metres, `area` (n̄,) is 0 for ignored vertices, and `bound` (n̄, 3) is
+    the skin in the bind pose at unit size.
     """
     reach, core = _beyond_cores(surface, balls, thickness, area, regions, among)
     reach, core = mirror.even(reach), mirror.even(core)
@@ -242,7 +242,7 @@ def _beyond_cores(
     regions: SkinRegions,
     among: Sequence[int],
 ) -> tuple[Floats, Floats]:
-    """Return distances (n̄,) of thin skin from the core of its region, and the core's radius."""
+    """Return distances (n̄,) in m of thin skin from its region's core, and the core's radius."""
     n = len(surface.vertices)
     reach, core = np.zeros(n), np.zeros(n)
     centres, radii = balls.centres, balls.radii
@@ -260,7 +260,7 @@ def _beyond_cores(
 
 
 def _to_balls(points: Floats, centres: Floats, radii: Floats) -> Floats:
-    """Return the distance (m,) of points to the nearest of some balls."""
+    """Return the distance (m,) of each point to the nearest ball, negative inside."""
     nearest = np.empty(len(points))
     for first in range(0, len(points), 256):
         block = points[first : first + 256]
@@ -270,7 +270,7 @@ def _to_balls(points: Floats, centres: Floats, radii: Floats) -> Floats:
 
 
 def _pieces(surface: SurfaceMesh, chosen: Bools) -> list[Ints]:
-    """Return connected components of some vertices, across seams."""
+    """Return the vertices of each connected component of the mask `chosen` (n̄,), across seams."""
     if not chosen.any():
         return []
     _, at = surface.welded()

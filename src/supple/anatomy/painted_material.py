@@ -51,7 +51,7 @@ def tet_graph_laplacian(mesh: TetMesh) -> sp.csr_array:
 
 
 def _neighbours(mesh: TetMesh) -> tuple[Ints, Ints]:
-    """Return pairs of tets with a common face, each once."""
+    """Return the two tets of each pair with a common face, each pair once."""
     faces = np.sort(mesh.tets[:, OUTWARD_FACES].reshape(-1, 3), axis=1)
     keys = row_keys(faces, len(mesh.vertices))
     order = np.argsort(keys, kind="stable")
@@ -137,10 +137,10 @@ def painted_material(
     mesh
         The tets, at the neutral pose.
     skin
-        The surface painted on, at the neutral pose, or the matrix (n̄, n) that embeds it.
+        The painted surface, at the neutral pose, or the matrix (n̄, n) that embeds it in the tets.
     values
         (n̄,) of the skin's vertices, or (T,) of the tets, which are checked and returned. With a
-        row for each pose, (m, n̄) or (m, T), the result has them, too.
+        row for each pose, (m, n̄) or (m, T), the result also has a row for each pose.
     quantity
         ``"young"``, in Pa, or ``"poisson"``.
     painted
@@ -303,7 +303,7 @@ def _tets_of(skin: Skin, mesh: TetMesh) -> Ints:
 
 
 def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
-    """Return values with a row for each pose, and whether there was one row for all."""
+    """Return values with a row for each pose, and whether one row was given for all poses."""
     array = numbers(f"painted {quantity}", values)
     if array.ndim == 0:
         whole = f"material=Material(…, {quantity}={array:g})"

@@ -48,18 +48,18 @@ class RegionEntry:
     reasons: tuple[str, ...] = ()
 
     def alike(self, other: RegionEntry) -> bool:
-        """Return whether both are equal up to reasons and the rounding of files."""
+        """Return whether both entries are equal up to reasons and the rounding of files."""
         same = (self.role, self.feel) == (other.role, other.feel)
         return same and abs(self.share - other.share) < 1e-3
 
     def same_bone(self, other: RegionEntry) -> bool:
-        """Return whether both have the same bone; stiffness may differ."""
+        """Return whether both entries yield the same bone vertices; stiffness may differ."""
         apart = (self.feel == "apart") == (other.feel == "apart")
         return apart and abs(self.acting_share - other.acting_share) < 1e-3
 
     @property
     def acting_share(self) -> float:
-        """Flesh share by feel: 0 if hard, positive otherwise."""
+        """Flesh share limited by the feel: below `HARD` if hard or apart, else at least that."""
         if self.feel in ("hard", "apart"):
             return min(self.share, 0.5 * HARD)
         return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
@@ -96,9 +96,9 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
 
 
 def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry]:
-    """Read the regions of a file for a character, possibly another on the same rig.
+    """Read the regions of a file for a character; it may be written for another on the same rig.
 
-    Raises FormatError if the file is for another rig; warns of joints that the character lacks.
+    Raises FormatError if the character has none of the file's joints; warns if it lacks some.
     """
     entries, name = read_entries(path), Path(path).name
     skinned = skinned_rigs(character.rig)

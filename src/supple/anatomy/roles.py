@@ -48,7 +48,7 @@ class RegionRole:
 
     @property
     def share(self) -> float:
-        """Flesh share φ."""
+        """Flesh share φ of the region: flesh deeper than φ times the thickness is bone."""
         return ROLES[self.role] if self.own_share is None else self.own_share
 
 
@@ -131,7 +131,7 @@ LABELS = (
 
 @lru_cache(maxsize=4096)
 def joint_name_role(name: str) -> str | None:
-    """Return the role that a joint's name indicates, if any.
+    """Return the role that a joint's name indicates, None if it indicates none.
 
     >>> joint_name_role("mixamorig:LeftForeArm"), joint_name_role("BackLeg.R")
     ('forearm', 'limb')
@@ -168,7 +168,7 @@ def _translated(name: str) -> str:
 
 
 def label_role(label: str) -> str | None:
-    """Return the role that the name of a material or mesh indicates, if any.
+    """Return the role that the name of a material or mesh indicates, None if it indicates none.
 
     >>> label_role("material:Hooves"), label_role("material:Eye_Black"), label_role("mesh:Cow")
     ('horn', 'horn', None)

@@ -79,7 +79,7 @@ class MeasuredSkin:
         return cls(surface, names, weights, pieces, regions, grown, thickness, mirror)
 
     def follows(self) -> sp.csr_array:
-        """Return the weight (n̄, k) of each region at each vertex."""
+        """Return the skin weights (n̄, k) of each vertex, summed over the joints of each region."""
         count = self.weights.shape[1]
         entries = (np.ones(count), (np.arange(count), self.regions.of_joint))
         return sp.csr_array(self.weights @ sp.csr_array(entries, (count, len(self.regions))))
@@ -146,7 +146,7 @@ class SkinMaps:
     def _apply_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
-        """Make hands and feet hard whose joints have no region."""
+        """Make skin hard that follows joints named hand, foot and the like without a region."""
         for joint, name in enumerate(skin.names):
             role = joint_name_role(name)
             if name in entries or role is None or ROLES[role] >= HARD:
@@ -157,14 +157,14 @@ class SkinMaps:
                 self.role[weights >= LEADS] = role
 
     def _skull_below_ears(self) -> None:
-        """Set the role head where skin of an ear's joint is too thick, as on a husky's forehead."""
+        """Set the role head where an ear is too thick, such as a forehead on an ear's joint."""
         head, ear = self.role == "head", (self.role == "ear") & ~self.edited
         if head.any() and ear.any():
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
             self.set_role(np.flatnonzero(skull), "head")
 
     def _apply_outgrowths(self, grown: list[Outgrowth]) -> None:
-        """Assign roles to outgrowths of heads, necks and trunks without joints."""
+        """Assign the roles ear, horn, head and fin to outgrowths that have no joints."""
         for each in grown:
             if len(each.vertices) < LEAST_VERTICES:
                 continue
@@ -184,7 +184,7 @@ class SkinMaps:
         self.share = np.where(self.back != 0, share_by_side(self.share, self.back), self.share)
 
     def _hold_stump(self, skin: MeasuredSkin) -> None:
-        """Fix the cut end of an arm or a leg without a body."""
+        """Reduce the flesh share to 0 at the cut end of an arm or a leg without a body."""
         regions = skin.regions
         limb = np.isin(self.role, ("limb", "forearm", "shin"))
         ends = [
@@ -209,7 +209,7 @@ class SkinMaps:
     def _apply_parts(
         self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]
     ) -> None:
-        """Assign roles to shells, props, small attached parts, and labelled vertices."""
+        """Change share and firmness of shells; assign roles to props, attached parts and labels."""
         self.share[parts.shell] = np.minimum(self.share[parts.shell], SHELL_SHARE)
         self.firmness[parts.shell] *= SHELL_FIRMNESS
         area = surface.vertex_areas()
@@ -258,7 +258,8 @@ BACK = 0.15
 def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Floats:
     """Return (n̄,) 1 on the back, −1 on the belly, 0 on the flanks and if the shape is ambiguous.
 
-    `role` (n̄,) is the role of each vertex, `radius` that of the trunk's largest inscribed ball.
+    `role` (n̄,) is the role of each vertex; `radius`, in metres, is that of the largest ball
+    inscribed in the trunk.
     """
     area = surface.vertex_areas()
     middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)
@@ -282,7 +283,7 @@ def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Fl
 
 
 def share_by_side(share: Floats, back: Floats) -> Floats:
-    """Return φ (n̄,) reduced on the back."""
+    """Return flesh shares (n̄,), reduced on the back and raised to 1 on the belly."""
     dorsal, ventral = np.clip(2 * back - 0.6, 0.0, 1.0), np.maximum(-back, 0.0)
     return share * (1 - (1 - BACK) * dorsal) + (1 - share) * ventral
 

@@ -48,8 +48,7 @@ class SkinRegions:
 
     `neighbours` are those of each region in the tree, `borders` (k, k) the thickness where two
     regions meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of their
-    centres. `carries` (k, k) is True if the joint of one region is above that of another in the
-    skeleton.
+    centres. `carries` (k, k) is True if the row's joint is above the column's in the skeleton.
     """
 
     joints: Ints
@@ -134,7 +133,10 @@ class SkinRegions:
         return tip
 
     def central(self, likely: Sequence[bool] = ()) -> int:
-        """Return the central region: its removal leaves small parts; `likely` masks candidates."""
+        """Return the region whose removal leaves the smallest parts, the thickest of similar ones.
+
+        `likely` (k,) masks candidates; all regions are candidates if none is marked.
+        """
         order, above = self.rooted(0)
         below = self.areas.copy()
         for region in order[::-1]:
@@ -159,7 +161,7 @@ class SkinRegions:
         return centre
 
     def rooted(self, root: int) -> tuple[Ints, Ints]:
-        """Return the regions (k,) from the root outwards, and their parents, −1 for the root."""
+        """Return the regions (k,) from `root` outwards, and the parent (k,) of each, or −1."""
         pairs = [(a, b) for a, near in enumerate(self.neighbours) for b in near]
         n = len(self)
         rows, columns = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -182,7 +184,7 @@ def leading_joints(weights: sp.csr_array) -> tuple[Ints, Floats]:
 
 
 def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
-    """Return the strongest joint (n̄,) of each vertex, without joints of tiny regions."""
+    """Return the strongest joint (n̄,) of each vertex, excluding joints of tiny regions."""
     lead = leading_joints(weights)[0]
     led = np.bincount(lead, area, weights.shape[1])
     small = led < LEAST_AREA * area.sum()
@@ -196,14 +198,14 @@ def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
 
 
 def quantile(values: Floats, weights: Floats, part: float) -> float:
-    """Return a weighted quantile."""
+    """Return the value below which lies the fraction `part` of the weights."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
 
 
 def extent(points: Floats) -> float:
-    """Return the extent along the longest principal axis."""
+    """Return the extent of points (m, 3) along their first principal axis."""
     if len(points) < 2:
         return 0.0
     centred = points - points.mean(axis=0)
@@ -226,7 +228,7 @@ def _sides(
     mirror: Mirror | None,
     bound: Floats,
 ) -> tuple[Ints, Ints]:
-    """Return side and twin (k,) of each region."""
+    """Return the side (k,) of each region, −1, 0 or 1, and its twin (k,), −1 for none."""
     count = len(joints)
     if mirror is None:
         return np.zeros(count, np.int64), np.full(count, -1)
@@ -297,7 +299,7 @@ def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
 
 
 def _carries(joints: Ints, parents: Ints) -> Bools:
-    """Return the mask (k, k) of regions whose joint is above that of another."""
+    """Return the mask (k, k): True if the row's joint is above the column's in the skeleton."""
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     carries = np.zeros((len(joints), len(joints)), bool)
     for region, joint in enumerate(joints):
@@ -312,10 +314,12 @@ def _carries(joints: Ints, parents: Ints) -> Bools:
 def _tree(
     joints: Ints, parents: Ints, lengths: Floats, centres: Floats, sides: Ints
 ) -> tuple[tuple[int, ...], ...]:
-    """Return neighbours in a tree: the hierarchy where regions touch, else the longest borders.
+    """Return the neighbours of each region in a spanning tree.
 
-    Many skeletons have feet moved by IK targets below the root. Middle regions are joined first: a
-    head to a neck even if two horns lie between.
+    Links are taken in this order: parent and child that touch; parent and child in the middle of
+    the body, such as neck and head, even if they do not touch; longest borders; other parents and
+    children; nearest centres. The hierarchy alone is not reliable: feet are often children of IK
+    targets below the root.
     """
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     links: list[tuple[int, float, int, int]] = []
@@ -354,7 +358,7 @@ def _tree(
 def _regions_of_joints(
     joints: Ints, skeleton: Skeleton, skin: Floats, of_vertex: Ints, area: Floats, totals: Floats
 ) -> Ints:
-    """Return the region (J,) of each joint, of the nearest joint above, or the nearest region."""
+    """Return a region (J,) for each joint: its own, else that of a joint above, or the nearest."""
     regions = np.full(skeleton.n_joints, -1, np.int64)
     regions[joints] = np.arange(len(joints))
     for joint, above in enumerate(skeleton.parents):

@@ -70,9 +70,10 @@ class Mirror:
     """Counterparts of the skin and the joints on the other side of a body.
 
     `counterpart` (n̄, n̄) has interpolation weights at the mirror image of each vertex, and empty
-    rows without one. `twins` (J,) are the joints on the other side, the joint itself in the middle,
-    −1 for none; `stand_ins` (J,) the strongest joints at the mirror image of a joint's skin, itself
-    for none. The plane is normal · x = offset in the bind pose.
+    rows for vertices without skin there. `twins` (J,) are the joints on the other side, the joint
+    itself in the middle, −1 for none. `stand_ins` (J,) are the strongest joints at the mirror image
+    of each joint's skin, the joint itself if there is none. The plane is normal · x = offset in the
+    bind pose, at unit size.
     """
 
     counterpart: sp.csr_array
@@ -130,11 +131,11 @@ class Mirror:
 
     @property
     def has(self) -> Floats:
-        """Return (n̄,) 1 where skin has a counterpart, else 0."""
+        """Values (n̄,): 1 where the skin has a counterpart, else 0."""
         return (np.asarray(self.counterpart.sum(axis=1)).ravel() > 0).astype(np.float64)
 
     def even_weights(self, weights: sp.csr_array) -> sp.csr_array:
-        """Return weights (n̄, J) averaged with those of twin joints on the other side."""
+        """Return skin weights (n̄, J) averaged with those of stand-in joints on the other side."""
         count = weights.shape[1]
         swap = sp.csr_array((np.ones(count), (np.arange(count), self.stand_ins)), (count, count))
         there, part = self.counterpart @ weights @ swap, 0.5 * self.has
@@ -150,7 +151,7 @@ class Mirror:
         return np.maximum(values, self.counterpart @ values)
 
     def sides(self, bound: Floats) -> Floats:
-        """Return the signed distance (n̄,) from the plane, relative to the size."""
+        """Return the signed distance of points `bound` from the plane, both at unit size."""
         distances: Floats = bound @ self.normal - self.offset
         return distances
 
@@ -194,7 +195,11 @@ class _Skin:
         return planes
 
     def fitted(self, normal: Floats) -> tuple[Floats, float] | None:
-        """Fit the plane near a normal, iteratively, to the points nearest to mirror images."""
+        """Return the plane (normal, offset) near a normal that mirrors the sample points best.
+
+        Points are paired with the skin nearest to their mirror images, iteratively. Return None if
+        too few are near.
+        """
         offset = float(self.places.mean(axis=0) @ normal)
         for round_ in range(ROUNDS):
             there, away, _ = self.nearest(_mirrored(self.places, normal, offset))
@@ -208,7 +213,7 @@ class _Skin:
         return normal, offset
 
     def polished(self, normal: Floats, offset: float) -> tuple[Floats, float]:
-        """Fit the plane to vertices with counterparts."""
+        """Return the plane refined on vertices whose mirror images are vertices."""
         tree = cKDTree(self.vertices)
         for _ in range(3):
             away, there = tree.query(_mirrored(self.vertices, normal, offset))
@@ -226,7 +231,7 @@ class _Skin:
         return there, np.sqrt(np.maximum(squared, 0.0)), triangle
 
     def counterpart(self, normal: Floats, offset: float) -> sp.csr_array:
-        """Return interpolation weights (n̄, n̄) at the mirror image of each vertex."""
+        """Return interpolation weights (n̄, n̄) at mirror images of vertices; empty rows if far."""
         place, away, triangle = self.nearest(_mirrored(self.vertices, normal, offset))
         rows = np.flatnonzero(away < NEAR)
         corners = self.triangles[triangle[rows]]
@@ -239,7 +244,7 @@ class _Skin:
 
 
 def _between(points: Floats, others: Floats, normal: Floats) -> tuple[Floats, float]:
-    """Return the plane near a normal that best mirrors points to others."""
+    """Return the plane (normal, offset) near `normal` that best mirrors `points` to `others`."""
     middle = 0.5 * (points.mean(axis=0) + others.mean(axis=0))
     cross = (points - middle).T @ (others - middle)
     # The normal of the best reflection is an eigenvector.

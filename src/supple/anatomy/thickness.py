@@ -69,7 +69,7 @@ class InscribedBalls:
         return self._size * _covering(self._local(points), self._centres, self._radii)
 
     def skin_thickness(self, surface: SurfaceMesh) -> Floats:
-        """Return R (n̄,) of the surface's vertices, in metres.
+        """Return the thickness (n̄,) at the surface's vertices, in metres.
 
         No ball reaches a sharp corner. Centres of the triangles around it are used as well, so that
         a coarse box is as thick as a fine one.
@@ -89,7 +89,7 @@ class InscribedBalls:
         return self._size * self._distance(self._local(points))
 
     def buried(self, surface: SurfaceMesh) -> Bools:
-        """Return the mask (n̄,) of vertices with the body on both sides."""
+        """Return the mask (n̄,) of vertices with the body on both sides of the surface."""
         corners = surface.triangles
         normals = np.zeros_like(surface.vertices)
         for k in range(3):
@@ -104,7 +104,7 @@ class InscribedBalls:
         return np.ascontiguousarray((points - self._origin) / self._size)
 
     def _inscribed(self) -> tuple[Floats, Floats]:
-        """Return centres and radii of balls that touch the skin from inside."""
+        """Return centres (k, 3) and radii (k,) of inscribed balls, at unit size."""
         vertices, triangles = self._vertices, self._skin
         if not len(triangles):
             return np.empty((0, 3)), np.empty(0)
@@ -142,7 +142,7 @@ class InscribedBalls:
 
 
 def _exposed(vertices: Floats, facing: Ints) -> Ints:
-    """Return the triangles with the outside above them."""
+    """Return those of the triangles `facing` with the outside above them; all if there are none."""
     if not len(facing):
         return facing
     corners = vertices[facing]
@@ -169,7 +169,7 @@ def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
 
 @compiled
 def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
-    """Return the radius of the first ball that covers each point, or else of the nearest."""
+    """Return the radius (n,) of the first ball that covers each point, or else of the nearest."""
     covering = np.empty(len(points))
     for k in range(len(points)):
         least, best = np.inf, 0.0

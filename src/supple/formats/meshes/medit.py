@@ -40,7 +40,7 @@ def parse_medit(
 
 
 def _sections(name: str, data: bytes) -> dict[str, list[str]]:
-    """Return the words after each keyword."""
+    """Return the words after each keyword, by keyword."""
     lines = as_text(name, data).splitlines()
     words = [word for line in lines for word in line.partition("#")[0].split()]
     if not words or words[0] != "MeshVersionFormatted":

@@ -47,7 +47,7 @@ class _Msh:
 def parse_msh(
     path: Path, data: bytes
 ) -> tuple[np.ndarray, np.ndarray, list[str], dict[str, np.ndarray]]:
-    """Return vertices (n, 3), tets (m, 4), names of other volume cells, and physical groups."""
+    """Return vertices (n, 3), tets (m, 4), names of other volume cells, and tets by group."""
     name = path.name
     version, binary, size_kind = _format(name, data)
     order = _byte_order(name, data) if binary else ""
@@ -89,7 +89,7 @@ def _byte_order(name: str, data: bytes) -> str:
 
 
 def _next_section(name: str, data: bytes, at: int) -> tuple[bytes, int, int] | None:
-    """Return title, first byte and end of the next section; FormatError without an end mark."""
+    """Return title, start and end of the next section; None after the last."""
     line_end = data.find(b"\n", at)
     mark = data.find(b"$", line_end) if line_end >= 0 else -1
     if at < 0 or mark < 0:
@@ -133,7 +133,7 @@ def _read_elements_2(msh: _Msh, numbers: _Numbers) -> None:
 
 
 def _binary_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
-    """Return type, number of tags, and rows of element number, tags and nodes."""
+    """Return type, number of tags, and rows (number, tags, nodes) of a block of elements."""
     kind, n, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 1 + _checked_width(numbers.name, kind, n_tags)
     if not 0 < n <= left:
@@ -142,7 +142,10 @@ def _binary_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
 
 
 def _text_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
-    """Return the same as `_binary_block`, for all of the next lines that have one layout."""
+    """Return type, number of tags, and rows of the next lines with that type and number.
+
+    Rows are (number, type, number of tags, tags, nodes); `LOOK_AHEAD` rows at most.
+    """
     start = numbers.at
     _, kind, n_tags = (int(v) for v in numbers.take("i4", 3))
     width = 3 + _checked_width(numbers.name, kind, n_tags)
@@ -214,7 +217,7 @@ def _add_elements(msh: _Msh, kind: int, corners: np.ndarray, group: np.ndarray) 
 
 
 def _zero_based(name: str, msh: _Msh) -> np.ndarray:
-    """Return tets by index of their nodes in the file; node numbers may have gaps."""
+    """Return tets (m, 4) with nodes counted from 0; node numbers of the file may have gaps."""
     if not msh.tets or len(msh.node_numbers) == 0:
         return np.empty((0, 4), dtype=np.int64)
     tets = np.concatenate(msh.tets)
@@ -257,7 +260,7 @@ class _Numbers:
             self.text = data[start:end].decode("latin-1")
 
     def take(self, kind: str, count: int) -> np.ndarray:
-        """Return the next `count` numbers; `kind` is i4, f8, or size."""
+        """Return the next `count` numbers; `kind` is i4, f8, or size: integers of `size_kind`."""
         return self._take_binary(kind, count) if self.order else self._take_text(kind, count)
 
     def _take_binary(self, kind: str, count: int) -> np.ndarray:
@@ -291,7 +294,7 @@ class _Numbers:
         return end
 
     def left(self) -> int:
-        """Return how many numbers a text section has left, once one has been taken."""
+        """Return how many numbers a text section has left; 0 before any is taken, or if binary."""
         return 0 if self.values is None else len(self.values) - self.at
 
     def text_count(self, what: str) -> int:

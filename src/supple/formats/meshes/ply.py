@@ -163,7 +163,7 @@ def _read_element(numbers: _Numbers, element: _Element) -> _Columns:
 
 
 def _list_size(numbers: _Numbers, p: _Property) -> int:
-    """Return how many numbers of a property are next."""
+    """Return how many numbers a property has in this row; the length of a list is taken."""
     if not p.size_kind:
         return 1
     size = float(numbers.take(p.size_kind, 1)[0])
@@ -173,7 +173,7 @@ def _list_size(numbers: _Numbers, p: _Property) -> int:
 
 
 def _first_sizes(numbers: _Numbers, element: _Element) -> list[int]:
-    """Return how many numbers each property has in the element's first row."""
+    """Take an element's first row; return how many numbers each property has in it."""
     sizes = []
     for p in element.properties:
         sizes.append(_list_size(numbers, p))

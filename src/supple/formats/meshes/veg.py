@@ -54,7 +54,7 @@ class VegMaterial:
 
     @property
     def density(self) -> float:
-        """Kilograms per cubic metre."""
+        """Density in kilograms per cubic metre."""
         return self.parameters[0]
 
     @property
@@ -156,7 +156,7 @@ def write_veg(path: str | Path, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> Non
 
 
 def _check_names(file: str, veg: VegFile[TetMesh] | VegFile[HexMesh]) -> None:
-    """Raise FormatError for names that cannot be read back."""
+    """Raise FormatError for names that cannot be read back, and for regions of unknown names."""
     for name in (*veg.mesh.sets, *veg.materials):
         if not name or name == ALL or any(c.isspace() or c in "#,*" for c in name):
             raise FormatError(f'{file}: "{name}" is not a valid name; use one plain word')
@@ -174,7 +174,7 @@ _Parts = tuple[
 
 
 def _parts(path: Path, sections: list[_Section], of: type[TetMesh | HexMesh]) -> _Parts:
-    """Return vertices, elements, sets, materials and regions of a file with these elements."""
+    """Return vertices, elements, sets, materials and regions; elements must be those of `of`."""
     name = path.name
     table = _numbered_table(name, _only(name, sections, "VERTICES").rows, "vertices", 3)
     first_vertex = _first_number(name, table, "vertices")
@@ -274,7 +274,10 @@ class _Section:
 
 
 def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
-    """Return the sections of a file and of included files; `data` if it was already read."""
+    """Return the sections of a file and of included files.
+
+    `data` is the file's content; it is read if None.
+    """
     data = read_bytes(path, (".veg",)) if data is None else data
     text = as_text(path.name, data)
     return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))
@@ -338,7 +341,7 @@ def _only(name: str, sections: list[_Section], title: str) -> _Section:
 
 
 def _numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -> np.ndarray:
-    """Return the rows after a section's counts: index, then `columns` numbers."""
+    """Return the rows (n, 1 + columns) after a section's counts: index, then numbers."""
     declared = rows[0] if rows else []
     if len(declared) < 2 or declared[1] != str(columns):
         text = " ".join(declared)[:40]
@@ -360,7 +363,7 @@ def _numbered_table(name: str, rows: list[list[str]], what: str, columns: int) -
 
 
 def _first_number(name: str, table: np.ndarray, what: str) -> int:
-    """Return the first index of the file, 0 or 1."""
+    """Return the first index of a table, 0 or 1; FormatError unless indices are consecutive."""
     first = int(table[0, 0]) if np.isfinite(table[0, 0]) else -1
     if first not in (0, 1) or (table[:, 0] != first + np.arange(len(table))).any():
         raise FormatError(f"{name}: its {what} are not numbered consecutively from 0 or 1")
@@ -374,14 +377,14 @@ _PER_LINE = 8
 
 
 def read_bou(path: str | Path, n_vertices: int | None = None) -> NDArray[np.int64]:
-    """Read a list of vertices, counted from 0, ascending and without duplicates.
+    """Return the vertices that a file lists, counted from 0, ascending, without duplicates.
 
     Parameters
     ----------
     path : str or Path
         The ``.bou`` file.
     n_vertices : int, optional
-        Number of vertices of the mesh; a larger index is an error.
+        Number of vertices of the mesh; the file, which counts from 1, may not exceed it.
     """
     path = checked_path("a .bou file", path)
     data = read_bytes(path, (".bou",))
@@ -397,7 +400,7 @@ def read_bou(path: str | Path, n_vertices: int | None = None) -> NDArray[np.int6
 
 
 def write_bou(path: str | Path, vertices: ArrayLike) -> None:
-    """Write a list of vertices, counted from 0; no file is left half written."""
+    """Write vertices, counted from 0; the file counts from 1. No file is left half written."""
     path = checked_path("a .bou file", path)
     listed = np.atleast_1d(plain_array(f"{path.name}: a list of vertices", vertices))
     if listed.ndim != 1 or listed.size == 0 or listed.dtype.kind not in "iu" or listed.min() < 0:

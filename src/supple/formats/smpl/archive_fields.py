@@ -62,7 +62,7 @@ def read_fields(path: str | Path, names: Iterable[str]) -> dict[str, Any]:
 
 
 def archive_names(path: str | Path) -> set[str]:
-    """Return the names of all fields of an archive; none for a pickle."""
+    """Return the names of all fields of an archive; the empty set for a pickle."""
     path = Path(path)
     if path.suffix.lower() not in ARCHIVES:
         return set()

@@ -66,7 +66,7 @@ def joint_layout(n_joints: int) -> JointLayout:
 
 
 def layout_of_columns(columns: int) -> JointLayout | None:
-    """Return the layout of poses with this number of columns, None if there is none."""
+    """Return the layout of poses with this number of columns, three per joint; None if unknown."""
     layouts = (*_LAYOUTS, BODY_ONLY)
     return next((each for each in layouts if 3 * len(each.names) == columns), None)
 
@@ -132,7 +132,7 @@ class BodyModel:
         return joint_layout(self.n_joints).names
 
     def shaped(self, betas: ArrayLike = (), expression: ArrayLike = ()) -> Floats:
-        """Return the template T + S β (n, 3), with coefficients of an expression."""
+        """Return rest vertices (n, 3): template, plus directions times `betas` and `expression`."""
         n_expressions = self.shape_directions.shape[2] - self.n_betas
         shape_values = _coefficients("betas", betas, self.n_betas)
         expression_values = _coefficients("expression", expression, n_expressions)
@@ -168,7 +168,7 @@ class BodyModel:
         return PoseBlendShapeRig(skin, deltas[driving_joints], driving_joints + 1)
 
     def full_pose(self, pose: ArrayLike, *, flat_hand_mean: bool = False) -> Floats:
-        """Return the rotations of all joints of a hand, (…, 48), from fewer numbers.
+        """Return axis-angle rotations of all joints of a hand, (…, 48), for MANO.
 
         Parameters
         ----------
@@ -327,7 +327,7 @@ def _triangles(faces: NDArray[Any], count: int) -> Ints:
 
 
 def _parents(table: NDArray[Any], joints: int) -> Ints:
-    """Return parents; the root's entry, −1, 2³² − 1 or 0, is ignored."""
+    """Return the parent of each joint, −1 for the root, whose entry in the table is ignored."""
     if table.shape != (2, joints) or table.dtype.kind not in "iu":
         raise FormatError(f'"kintree_table" has shape {table.shape}; expected (2, {joints})')
     ids = table[1].astype(np.int64)

@@ -58,7 +58,8 @@ class MotionFile:
     layout : JointLayout
         Names of the joints, in the order of `poses`.
     poses : (t, k) array
-        Axis-angle of each joint; for hands also of the wrist, followed by coefficients.
+        Axis-angle of each joint; a hand may have that of the wrist and k − 3 coefficients of
+        principal components instead.
     translations : (t, 3) array
     rate : float
         Frames per second.
@@ -113,7 +114,7 @@ class MotionFile:
 def read_body_motion(
     path: str | Path, *, rate: float | None = None, up: str | None = None
 ) -> MotionFile:
-    """Read a motion.
+    """Read a motion of a body or a hand.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ def _motion_of_fields(
 
 
 def _poses(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
-    """Return rotation vectors (t, 3 joints) and their layout."""
+    """Return rotation vectors (t, 3 joints), or those of a hand in fewer numbers; and layout."""
     if "poses" in fields:
         values = _numeric("poses", fields["poses"])
         if values.ndim == 3 and values.shape[2] == 3:
@@ -252,7 +253,7 @@ def _number(value: Any) -> float:
 
 
 def _upward(layout: JointLayout, poses: Floats, *, amass: bool) -> str:
-    """Return the upward axis of a motion's world."""
+    """Return the upward axis of a motion's world, "y" or "z"; hands are always "y"."""
     if layout.kind == "MANO":
         return "y"
     if amass:

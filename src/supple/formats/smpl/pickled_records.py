@@ -74,7 +74,7 @@ class TypeRecord:
 
     @classmethod
     def of(cls, text: Any) -> TypeRecord:
-        """Return the record of a type's name; FormatError for structures."""
+        """Return the record of a type's name, such as "f8"; FormatError for other kinds."""
         word = text.decode("latin-1") if isinstance(text, bytes) else text
         matched = re.fullmatch(r"([biufSUO])([0-9]{1,4})", word) if isinstance(word, str) else None
         if matched is None:
@@ -95,7 +95,7 @@ class TypeRecord:
         self.order = order
 
     def dtype(self) -> np.dtype[Any]:
-        """Return the type; FormatError for objects."""
+        """Return the NumPy type; FormatError for objects and one-byte floats."""
         if self.code[0] == "O":
             raise FormatError("has an array of objects in place of numbers")
         if self.code == "f1":
@@ -188,7 +188,7 @@ class Resolver:
             raise FormatError("has arrays that need far more memory than the file")
 
     def _selected(self, value: Instance, depth: int) -> NDArray[Any]:
-        """Return ravel(a)[idxs], in the preferred shape."""
+        """Return the array of a chumpy Select: ravel(a)[idxs], in its preferred shape if any."""
         array, indices = self._field(value, "a", depth), self._field(value, "idxs", depth)
         if indices.dtype.kind not in "iu" or (
             indices.size and (int(indices.min()) < 0 or int(indices.max()) >= array.size)

@@ -76,7 +76,7 @@ class _Machine:
     stack: list[Any] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
     encoded: int = 0
-    """Bytes of encoded text."""
+    """Characters of text encoded so far."""
 
     def run(self) -> Any:
         """Execute the steps up to the end mark, and return the result."""
@@ -91,7 +91,7 @@ class _Machine:
         raise _Refusal(f"has more than {MOST_STEPS:,} steps")
 
     def take(self, count: int) -> bytes:
-        """Return the next bytes."""
+        """Return the next `count` bytes."""
         end = self.at + count
         if count < 0 or end > len(self.data):
             raise _Refusal(f"is cut off: {count:,} bytes are missing at byte {self.at:,}")
@@ -100,7 +100,7 @@ class _Machine:
         return data
 
     def line(self, most: int = LONGEST_KEY) -> bytes:
-        """Return the next line, without its end."""
+        """Return the next line, of at most `most` bytes, without its end."""
         end = self.data.find(b"\n", self.at, self.at + most + 1)
         if end < 0:
             raise _Refusal(f"a line at byte {self.at:,} does not end")
@@ -133,7 +133,7 @@ class _Machine:
         return self.stack[-1]
 
     def marked(self) -> list[Any]:
-        """Pop the values above the last mark, and the mark."""
+        """Pop the values above the last mark, and the mark; return the values."""
         for place in range(len(self.stack) - 1, -1, -1):
             if self.stack[place] is _MARK:
                 values = self.stack[place + 1 :]
@@ -243,7 +243,7 @@ def _instance(machine: _Machine) -> Instance:
 
 
 def _build(machine: _Machine) -> None:
-    """Set the state of a record."""
+    """Pop a state, and set it in the record below it on the stack."""
     state = machine.pop()
     machine.top((ArrayRecord, TypeRecord, Instance)).build(state)
 

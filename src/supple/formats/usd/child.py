@@ -30,11 +30,11 @@ FORKS = sys.platform == "linux"
 
 
 def serve(modules: str) -> None:
-    """Answer requests, each in a fork, until the server has been idle for some time.
+    """Answer requests, each in a fork, until the server has been idle for `IDLE` seconds.
 
     `modules` are imported first, separated by commas; see `supple.formats.usd.process.Child`. A
-    request is a line on the standard input; the answer is the fork's exit code on a line of the
-    standard output.
+    request is a line of JSON on the standard input; the reply is the fork's exit code on a line of
+    the standard output.
     """
     for name in modules.split(","):
         import_module(name)

@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 def open_stage(path: Path, notes: list[str]) -> Any:
-    """Return the composed stage; `notes` gets a line for everything that is ignored."""
+    """Return the composed stage of a file; `notes` gets a line for everything that is ignored."""
     try:
         root = Sdf.Layer.FindOrOpen(str(path))
     except Tf.ErrorException as error:
@@ -99,13 +99,13 @@ def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
 
 
 def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
-    """Return the reason why a named layer cannot be opened, and the layer or None."""
+    """Return a reason, and the layer that `asset` names or None; the reason applies to None."""
     reason, where = located(layer, asset, folder)
     return ("cannot be read", layer_at(where)) if where else (reason, None)
 
 
 def located(layer: Any, asset: str, folder: Path) -> tuple[str, str]:
-    """Return why a file that a layer names cannot be opened, or "" and its path."""
+    """Return "" and the path of a file that a layer names, or why it cannot be opened and ""."""
     if asset.startswith("`"):
         return "is a path expression, which is not supported", ""
     path = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
@@ -123,7 +123,7 @@ def located(layer: Any, asset: str, folder: Path) -> tuple[str, str]:
 
 
 def _remove_clips(layer: Any, notes: list[str]) -> None:
-    """Remove value clips: layers that are opened while values are read, too late for a check."""
+    """Remove value clips: USD opens their layers only when values are read, after the checks."""
     specs = []
 
     def look(path: Any) -> None:

@@ -35,7 +35,7 @@ MOST_BETWEEN, MOST_PARTS = 2**26, 100_000
 
 
 def layer_record(path: Path) -> dict[str, Any] | None:
-    """Return the record of a layer that Supple wrote: its kind ``added``, and the file below."""
+    """Return the record of a layer of Supple: kind ``added``, and file below; None for others."""
     check_library(path.name)
     with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
         request = {"action": "record", "path": str(path.absolute())}
@@ -45,10 +45,11 @@ def layer_record(path: Path) -> dict[str, Any] | None:
 
 
 class LayersBelow(ExitStack):
-    """Files below layers that Supple wrote, one after another, from `path`.
+    """Walk from the file `path` down through layers that Supple wrote, one file after another.
 
-    `inside` is True if the present file was inside a package, `exact` if it is complete to the
-    byte. Files from packages are in folders that exist as long as the context.
+    `path` becomes the current file. `inside` is True if it was inside a package, `exact` if it
+    equals the original to the byte. Files from packages are in folders that exist as long as the
+    context.
     """
 
     def __init__(self, path: Path) -> None:
@@ -56,9 +57,10 @@ class LayersBelow(ExitStack):
         self.path, self.inside, self.exact, self._count = path, False, True, 0
 
     def descend(self, record: dict[str, Any]) -> None:
-        """Go to the file below the present one, which has this record.
+        """Set `path` to the file below the current layer; `record` is the current layer's record.
 
-        Raises FormatError if the file is not beside the layer, or not complete in the package.
+        Raises FormatError if that file is not beside the layer, is incomplete in the package, or if
+        layers form a loop.
         """
         self._count += 1
         if self._count > MOST_LAYERS:
@@ -75,7 +77,10 @@ class LayersBelow(ExitStack):
 
 @contextmanager
 def file_before(path: Path, added: Collection[str]) -> Iterator[Path]:
-    """Yield the file below layers with the records `added`, for the time of the context."""
+    """Yield the first file, at or below `path`, that is not a layer of a kind in `added`.
+
+    A file from a package exists as long as the context.
+    """
     with LayersBelow(path) as below:
         while added and (record := layer_record(below.path)) is not None:
             if record["added"] not in added:
@@ -98,7 +103,7 @@ def _file_below(path: Path, record: dict[str, Any]) -> Path:
 
 
 def package_record(original: Path) -> dict[str, str]:
-    """Return the record of the original for a layer in a package."""
+    """Return a layer's record of its original in the package; {} if it cannot be rebuilt."""
     data = original.read_bytes()
     record = {"name": original.name, "sha256": hashlib.sha256(data).hexdigest()}
     if original.suffix.lower() != ".usdz":
@@ -110,7 +115,7 @@ def package_record(original: Path) -> dict[str, str]:
 
 
 def _between(data: bytes, original: Path) -> str | None:
-    """Return names of a package's parts and the bytes between them; None if it is compressed."""
+    """Return names of a package's parts and the bytes between them, as JSON; None if not exact."""
     names, gaps, position = [], [], 0
     with zipfile.ZipFile(original) as archive:
         for entry in sorted(archive.infolist(), key=lambda each: each.header_offset):
@@ -130,7 +135,7 @@ def _between(data: bytes, original: Path) -> str | None:
 
 
 def _safe(name: str) -> bool:
-    """Return whether a part's name stays inside the folder."""
+    """Return whether a part's name is a plain relative path that stays inside its folder."""
     path = PurePosixPath(name)
     plain = not any(c in name for c in ':\\\0"') and name.isprintable()
     return plain and not path.is_absolute() and ".." not in path.parts and bool(path.name)
@@ -243,7 +248,7 @@ def package_entries(layer: Path, original: Path | None, files: list[str]) -> lis
 
 
 def package(name: str, target: IO[bytes], entries: list[Entry]) -> None:
-    """Write the entries, uncompressed and aligned."""
+    """Write the entries as a zip file, uncompressed and aligned; `name` is for messages."""
     total = 0
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
         for entry, file, inner in entries:
@@ -285,12 +290,12 @@ def holds_usd_flesh(path: Path) -> bool:
 
 
 def remove_usd_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write the file below a layer with curves, to the byte."""
+    """Write the file below the layer with curves in `source` to `path`, to the byte."""
     return _removed(Path(path), Path(source), CURVES)
 
 
 def remove_usd_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Write the file below a layer with flesh, to the byte."""
+    """Write the file below the layer with flesh in `source` to `path`, to the byte."""
     return _removed(Path(path), Path(source), FLESH)
 
 
@@ -312,7 +317,7 @@ def _removed(path: Path, source: Path, added: str) -> dict[str, Any]:
 
 
 def _check_target(path: Path, source: Path, below: LayersBelow) -> None:
-    """Raise FormatError for a different suffix; warn of files that the original needs."""
+    """Raise FormatError for an incomplete original or another suffix; warn of files it needs."""
     if not below.exact:
         raise FormatError(f"{source.name}: contains only parts of its original; unzip it")
     if path.suffix.lower() != below.path.suffix.lower():

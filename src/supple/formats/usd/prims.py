@@ -29,7 +29,7 @@ def all_prims(stage: Any, notes: list[str]) -> list[Any]:
 
 
 def first_value(prim: Any, name: str, dtype: Any, width: int | None = None) -> np.ndarray | None:
-    """Return the default or first sample of an array attribute; None if it is not numeric."""
+    """Return the default or first sample of an array attribute; None if missing or invalid."""
     attribute = prim.GetAttribute(name)
     if not attribute:
         return None
@@ -53,7 +53,7 @@ def as_array(value: Any, dtype: Any, width: int | None = None) -> np.ndarray | N
 
 
 def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[str, Any] | None:
-    """Return points, faces, skin and blend shapes of a mesh; None, with a note, without faces."""
+    """Return points, faces, skin and blend shapes of a mesh; None, with a note, if invalid."""
     path = str(prim.GetPath())
     points = first_value(prim, "points", np.float64, 3)
     counts = first_value(prim, "faceVertexCounts", np.int64)
@@ -83,7 +83,7 @@ def mesh_data(prim: Any, skeletons: dict[str, Any], notes: list[str]) -> dict[st
 def _painted(
     prim: Any, n_points: int, counts: np.ndarray, corners: np.ndarray, notes: list[str]
 ) -> dict[str, Any]:
-    """Return maps (n,) by name from primvars ``supple:rigid`` and others, of any interpolation."""
+    """Return painted maps (n,) of points by name, from primvars ``supple:rigid`` and others."""
     maps = {}
     for name in PAINTED:
         primvar = UsdGeom.PrimvarsAPI(prim).GetPrimvar(f"supple:{name}")
@@ -132,7 +132,7 @@ def _upwards(prim: Any) -> Iterator[Any]:
 
 
 def _inherited(prim: Any, name: str) -> Any:
-    """Return the attribute of this prim, or of the nearest ancestor with a value."""
+    """Return an attribute of the prim or its nearest ancestor with a value; None without one."""
     for holder in _upwards(prim):
         attribute = holder.GetAttribute(name)
         if attribute and attribute.HasAuthoredValue():
@@ -141,7 +141,7 @@ def _inherited(prim: Any, name: str) -> Any:
 
 
 def _inherited_target(prim: Any, name: str) -> Any:
-    """Return the target of a relationship of this prim or its nearest ancestor."""
+    """Return the first target of a relationship of the prim or its nearest ancestor, or None."""
     for holder in _upwards(prim):
         relationship = holder.GetRelationship(name)
         if relationship and relationship.HasAuthoredTargets():
@@ -151,7 +151,7 @@ def _inherited_target(prim: Any, name: str) -> Any:
 
 
 def _bound_skeleton(prim: Any, skeletons: dict[str, Any]) -> str | None:
-    """Return the path of a mesh's skeleton, whose animation sets weights of blend shapes."""
+    """Return the path of the skeleton that is bound to a mesh; None without one."""
     target = _inherited_target(prim, "skel:skeleton")
     return str(target.GetPath()) if target and str(target.GetPath()) in skeletons else None
 
@@ -244,7 +244,11 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
 
 
 def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
-    """Return points, weights and offsets at each weight: the shape first, then in-betweens."""
+    """Return a shape's points (p,), and weights (l,) and offsets (l, p, 3) of its levels.
+
+    The first level is the shape itself, of weight 1; in-betweens follow. Return None if a point or
+    an offset is invalid.
+    """
     listed = first_value(shape.GetPrim(), "pointIndices", np.int64)
     points = np.arange(n_points) if listed is None or not len(listed) else listed
     if len(points) and not (points.min() >= 0 and points.max() < n_points):
@@ -264,7 +268,7 @@ def _blend_shape(shape: Any, n_points: int) -> dict[str, Any] | None:
 
 
 def skeleton_data(prim: Any) -> dict[str, Any]:
-    """Return joint paths, bind and rest transforms (column vectors), and the bound animation."""
+    """Return joints of a skeleton, bind and rest transforms (column vectors), and animation."""
     joints = prim.GetAttribute("joints").Get()
     source = _inherited_target(prim, "skel:animationSource")
     animated = bool(source) and source.IsA(UsdSkel.Animation)
@@ -284,7 +288,7 @@ def _matrices(prim: Any, name: str) -> np.ndarray | None:
 
 
 def timed_transforms(prim: Any) -> list[Any]:
-    """Return a prim and its ancestors with several samples of their transform, topmost first."""
+    """Return those of a prim and its ancestors whose transform has several samples, top first."""
     holders = [holder for holder in _upwards(prim) if holder.IsA(UsdGeom.Xformable)]
     timed = [each for each in holders if len(UsdGeom.Xformable(each).GetTimeSamples()) > 1]
     return timed[::-1]

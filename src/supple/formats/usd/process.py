@@ -35,7 +35,7 @@ ARRAY = "array:"
 
 
 def send(path: Path, value: Any) -> None:
-    """Write nested dicts and lists of arrays, texts, numbers and None."""
+    """Write `value` to a file: nested dicts and lists of arrays, texts, numbers and None."""
     arrays: dict[str, np.ndarray] = {}
     text = json.dumps(_without_arrays(value, arrays))
     with path.open("wb") as file:
@@ -96,7 +96,8 @@ class Child:
     """A kind of child process: one that reads, or one that writes.
 
     `module` has the function ``main(folder, memory)``, which answers the request in the folder;
-    `does` and `too_long` are for messages. `slowness` is a factor of the time limit.
+    `does` and `too_long` are for messages. `slowness` multiplies the part of the time
+    limit that grows with the size of the file.
     """
 
     module: str
@@ -120,9 +121,9 @@ def check_library(name: str) -> None:
 
 
 def read_stage(path: Path, without: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the content of a file from `read_child`; "notes" lists its mistakes.
+    """Return the content of a file as `read_child` answers it; "notes" lists its mistakes.
 
-    For a layer of Supple with one of the records in `without`, only its "record" is returned.
+    If the file is a layer of Supple of a kind in `without`, the answer has only its "record".
     """
     check_library(path.name)
     size = path.stat().st_size
@@ -182,7 +183,7 @@ class _Server:
 
     @property
     def ready(self) -> bool:
-        """Whether the server runs, was started by this process, and does not end soon."""
+        """Whether the server runs, was started by this process, and is not about to end as idle."""
         usable = self.parent == os.getpid() and monotonic() < self.used + IDLE / 2
         return usable and not self.late and self.process.poll() is None
 
@@ -214,7 +215,7 @@ class _Server:
         return code
 
     def output(self) -> str:
-        """Return the output of a server that has ended."""
+        """Return the standard error of a server that has ended; "" while it runs."""
         assert self.process.stderr is not None
         return "" if self.process.poll() is None else self.process.stderr.read()
 
@@ -245,7 +246,7 @@ _idle: list[_Server] = []
 
 
 def _served(module: str, folder: Path, memory: int, seconds: float) -> tuple[int, str]:
-    """Send the request in a folder to a server; return its exit code and output."""
+    """Send the request in a folder to a server; return the answering process's code and log."""
     server = None
     while server is None and _idle:
         try:

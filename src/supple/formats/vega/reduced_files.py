@@ -131,7 +131,7 @@ class CubicForce:
         return table
 
     def _tangent_rows(self, row: Ints, column: Ints) -> Floats:
-        """Return coefficients of ∂f_row/∂q_column."""
+        """Return coefficients of ∂f_row/∂q_column, a row per pair, as in `tangent_coefficients`."""
         row, column = row[:, None], column[:, None]
         indices, (i, j) = np.arange(self.r), self._pairs
         pair = _pair_number(column, indices, self.r)
@@ -168,7 +168,7 @@ class CubicForce:
 
 
 def _derivatives(indices: tuple[Ints, ...], values: tuple[Floats, ...], r: int) -> sp.csr_array:
-    """Return ∂(monomial)/∂q, a row per monomial; duplicate entries are summed."""
+    """Return ∂(monomial)/∂q, a row per monomial; `values` are added in columns `indices`."""
     rows = np.tile(np.arange(len(indices[0])), len(indices))
     shape = (len(indices[0]), r)
     entries = sp.coo_array((np.concatenate(values), (rows, np.concatenate(indices))), shape)
@@ -185,13 +185,13 @@ def _triples(r: int) -> tuple[Ints, Ints, Ints]:
 
 
 def _pair_number(i: Ints, j: Ints, r: int | Ints) -> Ints:
-    """Return the index of (i, j), in any order, among the pairs."""
+    """Return the index of the pair i, j, in either order, among all i ≤ j below r."""
     low, high = np.minimum(i, j), np.maximum(i, j)
     return low * r - low * (low - 1) // 2 + high - low
 
 
 def _triple_number(i: Ints, j: Ints, k: Ints, r: int) -> Ints:
-    """Return the index of (i, j, k), in any order, among the triples."""
+    """Return the index of the triple i, j, k, in any order, among all i ≤ j ≤ k below r."""
     low, high = np.minimum(np.minimum(i, j), k), np.maximum(np.maximum(i, j), k)
     middle = i + j + k - low - high
     left = r - low  # triples with a smaller first index are before

@@ -54,7 +54,7 @@ def read_vega(
         Its ``.cub`` file, or the result of `read_cub`.
     modes
         Its modal matrix (``.U``, ``.URendering.float``), or (n, 3, r): displacements of the
-        vertices of `mesh`. Without both the model has no surface, but can still be simulated.
+        vertices of `mesh`. Without `modes` and `mesh` the model has no surface.
     mesh
         Mesh of the modes: a surface (``.obj`` and others), or a ``.veg``, whose boundary is shown
         and whose densities define gravity.
@@ -118,7 +118,7 @@ def _tangent(name: str, force: CubicForce) -> Floats:
 def _mesh_surface(
     mesh: str | Path | SurfaceMesh,
 ) -> tuple[SurfaceMesh, NDArray[np.int64], int, Floats | None]:
-    """Return a mesh's surface, its vertices in the mesh, their total, and masses if available."""
+    """Return surface, its vertices in the mesh, the mesh's vertex count, and masses or None."""
     if not isinstance(mesh, SurfaceMesh):
         path = checked_path("the path of a mesh", mesh)
         if path.suffix.lower() == ".veg":

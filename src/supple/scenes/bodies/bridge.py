@@ -47,7 +47,7 @@ def _deck(x: float, z: float = 0.0, above: float = 0.0) -> Floats:
 
 
 def _arch(x: float, z: float) -> Floats:
-    """Return a point of the arch, which leans inwards."""
+    """Return the point (3,) at `x` of the arch at `z`, which leans inwards."""
     rise = _RISE * (1 - (2 * x / LENGTH) ** 2)
     return np.array([x, rise, z * (1 - 1.2 * rise)])
 

@@ -93,7 +93,7 @@ class ElasticScene:
 
 @cache
 def stvk_scene(name: str) -> ElasticScene:
-    """Return the elastic body of this name, one of `STVK_SCENES`; it takes a second."""
+    """Return the elastic body of this name, one of `STVK_SCENES`; building it takes a second."""
     if name not in STVK_SCENES:
         raise SuppleError(unknown_name("elastic scene", name, STVK_SCENES))
     made: ElasticScene = import_module(f"supple.scenes.bodies.{name}").assemble()

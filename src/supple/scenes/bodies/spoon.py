@@ -19,7 +19,7 @@ _STATIONS, _AROUND = 100, 33
 
 
 def assemble(cube: float = CUBE) -> ElasticScene:
-    """Return the spoon along x, its bowl open towards +y, made of cubes of a size."""
+    """Return the spoon along x, its bowl open towards +y, of cubes with edge `cube` in m."""
     voxels = voxels_around(_solid_points(), cube)
     x = voxels.vertices[:, 0]
     tip = np.abs(voxels.vertices - [x.max(), voxels.vertices[:, 1].max(), 0.0])
@@ -39,7 +39,7 @@ def assemble(cube: float = CUBE) -> ElasticScene:
 
 
 def _half_width(x: Floats) -> Floats:
-    """Return the half width of the outline: a flared handle, a neck and an oval bowl."""
+    """Return the half width in m at `x`: a flared handle, a neck and an oval bowl."""
     flare = 0.0052 + 0.0036 * (1 - ramp(x, 0.0, 0.11))
     end = np.sqrt(np.clip(1 - ((0.012 - x) / 0.012).clip(0.0, 1.0) ** 2, 0.0, 1.0))
     handle = flare * end * (1 - ramp(x, 0.16, 0.2))
@@ -49,7 +49,7 @@ def _half_width(x: Floats) -> Floats:
 
 
 def _height(x: Floats, z: Floats) -> Floats:
-    """Return the height of the midsurface: an arched handle and a hollow bowl."""
+    """Return the height y in m of the midsurface: an arched handle and a hollow bowl."""
     arch = 0.016 * np.sin(np.pi * np.clip(x / 0.165, 0.0, 1.0)) ** 2
     rho = ((x - _BOWL) / _HALF_LENGTH) ** 2 + (z / _HALF_WIDTH) ** 2
     return arch - 0.017 * ramp(1 - rho, 0.0, 1.3) / ramp(np.ones(1), 0.0, 1.3)

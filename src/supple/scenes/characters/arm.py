@@ -96,7 +96,7 @@ KEYED = 6
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt the surface, skinning weights and corrections."""
+    """Return the sculpted surface, skinning weights and corrections, as named arrays."""
     solid = arm_solid()
     surface = relaxed(polygonise(solid, BOUNDS, SPACING), solid)
     # The elbow bends sharply, the shoulder's flesh follows from farther away.
@@ -123,7 +123,7 @@ def _skinned(arrays: dict[str, NDArray]) -> SkinnedRig:
 
 
 def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, pose: Floats) -> Floats:
-    """Return the arm as it is sculpted in a pose."""
+    """Return the arm's vertices (n, 3) as sculpted in a pose."""
     if not pose.any():
         return surface.vertices
     rest, triangles, bend = surface.vertices, surface.triangles, pose[3]
@@ -142,7 +142,7 @@ def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, pose:
 
 
 def _creased(rig: SkinnedRig, points: Floats, weights: Floats, pose: Floats) -> Floats:
-    """Press the elbow's inner side flat when it bends far."""
+    """Return points with the elbow's inner side pressed flat if it bends far."""
     if pose[3] < np.radians(60):
         return points
     frames = rig.joint_pose.matrices(pose)
@@ -191,7 +191,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _painted_young(rest: Floats, poses: Floats) -> Floats:
-    """Return Young's modulus (m, n) in each pose; muscles that bend the elbow stiffen."""
+    """Return Young's modulus (m, n) in Pa by pose; muscles that bend the elbow stiffen."""
     contraction = np.sin(poses[:, 3:] / 2) ** 2
     limb, hand = ramp(rest[:, 0], 0.0, 0.12), ramp(rest[:, 0], 0.50, 0.60)
     biceps = bell(rest, (0.165, 0.06, 0.004), (0.065, 0.045, 0.05))
@@ -214,7 +214,7 @@ def _motion() -> Motion:
 
 
 def _joint_angles(hands: Floats) -> list[Floats]:
-    """Return angles that bring the hand to each place; each solution starts from the last one."""
+    """Return angles (4,) in radians that bring the hand to each place, solved in sequence."""
     names, parents, local, _ = rest_skeleton_arrays(JOINTS)
     joints = JointPose(Skeleton(names, parents, local))
     entries = [parameter.name for parameter in joints.parameters]

@@ -68,7 +68,7 @@ def bear_parts() -> dict[str, list[Solid]]:
 
 
 def _carved_head(parts: list[Solid]) -> Solid:
-    """Carve features that are at least three edges of the mesh wide."""
+    """Return the head with ears, eyes, nose and mouth, each at least three mesh edges wide."""
     head = smooth_union(parts, 0.035)
     for side in (1, -1):
         head = smooth_subtraction(head, ball((0.170 * side, 1.212, 0.080), 0.062), 0.04)
@@ -81,7 +81,7 @@ def _carved_head(parts: list[Solid]) -> Solid:
 
 @dataclass(frozen=True)
 class WireShape:
-    """Wire along a chain of points, about which its control points rotate."""
+    """Wire along the chain of points `joints` (j, 3), about which its control points rotate."""
 
     joints: Floats
     softness: float = 0.35
@@ -92,7 +92,7 @@ class WireShape:
         return points_along(self.joints, POINTS)
 
     def rotated(self, rotations: ArrayLike) -> Floats:
-        """Rotate control points by rotation vectors (j, 3) about all places but the last.
+        """Return control points (8, 3) rotated about the joints but the last, by vectors (j, 3).
 
         A rotation sets in gradually over a length of wire that grows with `softness`.
         """
@@ -127,7 +127,7 @@ POSES: dict[str, Rotations] = DATA["poses"]
 
 
 def rotation_vector(rotations: Rotations) -> Floats:
-    """Return a flat vector of radians and metres, in the order of `ROTATIONS`."""
+    """Return a pose as a flat vector (39,) of radians and metres, in the order of `ROTATIONS`."""
     vector = np.zeros((len(ROTATIONS), 3))
     for name, values in rotations.items():
         for full in ROTATIONS:
@@ -140,7 +140,7 @@ def rotation_vector(rotations: Rotations) -> Floats:
 
 
 def offsets(vector: ArrayLike) -> Floats:
-    """Return a pose of the wires (144,): the offsets of their control points."""
+    """Return a pose of the wires (144,): offsets of control points in m, in their `ORDER`."""
     rotations = np.asarray(vector, float).reshape(-1, 3)
     pose = []
     for name in ORDER:
@@ -160,7 +160,7 @@ SPACING = 0.02428
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt the surface, the wires' influences and corrections."""
+    """Return the sculpted surface, the wires' influences and corrections, as named arrays."""
     solid = bear_solid()
     surface = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid)
     weights = part_weights(surface, list(bear_parts().values()), 0.06)
@@ -176,7 +176,7 @@ def sculpt() -> dict[str, NDArray]:
 
 
 def _wired(arrays: dict[str, NDArray]) -> RigChain:
-    """Return the wires in their `ORDER`."""
+    """Return the rig: the wires in their `ORDER`."""
     vertices, weights = arrays["vertices"], arrays["weights"]
     limbs = [
         Wire(
@@ -194,7 +194,7 @@ def _wired(arrays: dict[str, NDArray]) -> RigChain:
 def _sculpted(
     posed: Floats, surface: SurfaceMesh, weights: Floats, relaxer: SkinRelaxer, name: str
 ) -> Floats:
-    """Return the bear as it is sculpted in a pose."""
+    """Return the bear's vertices (n, 3) as sculpted in the pose `name`."""
     rest, triangles = surface.vertices, surface.triangles
     if name == "at ease":
         return posed

@@ -140,7 +140,7 @@ COLOURS = DATA["colours"]
 
 
 def elephant_colours(points: Floats) -> Floats:
-    """Return colours (n, 3) of points on the skin: ivory tusks, pale nails, dark eyes."""
+    """Return sRGB colours (n, 3) of points on the skin: ivory tusks, pale nails, dark eyes."""
     colours = np.tile(COLOURS["grey"], (len(points), 1))
     for sign in (1.0, -1.0):
         ear = smooth_union(_ear(sign), 0.05)(points) > -0.03
@@ -155,7 +155,7 @@ def elephant_colours(points: Floats) -> Floats:
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt the surface, skinning weights, the trunk's influence and the belly's shapes."""
+    """Return surface, skinning weights, trunk's influence and belly's shapes, as named arrays."""
     solid = elephant_solid()
     fine = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid, 4)
     surface = coarsened(fine, solid, VERTICES)
@@ -238,7 +238,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _posed(joints: Floats) -> Floats:
-    """Return whole poses: wire and shapes at rest, joints as given."""
+    """Return poses of the whole rig, with the given joints, and wire and shapes at rest."""
     before, after = 3 * CONTROLS, len(ALONG) * len(AROUND) * len(DIRECTIONS)
     return np.pad(joints, [*[(0, 0)] * (joints.ndim - 1), (before, after)])
 

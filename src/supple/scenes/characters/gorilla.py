@@ -66,7 +66,7 @@ def gorilla_parts() -> dict[str, list[Solid]]:
 
 
 def _carved_head(solids: list[Solid]) -> Solid:
-    """Carve eye sockets, nostrils and a mouth."""
+    """Return the head with eyes in sockets, nostrils and a mouth."""
     head = smooth_union(solids, 0.026)
     for sign in (1, -1):
         head = smooth_subtraction(head, ball((0.050 * sign, 1.190, 0.604), 0.030), 0.014)
@@ -94,7 +94,7 @@ def gorilla_motion() -> Motion:
 
 
 def _enliven(poses: Floats, line: Timeline) -> None:
-    """Add fists that drum alternately and a head that shakes during the roar."""
+    """Add fists that drum alternately and a head that shakes in the roar to `poses`, in place."""
     places = PUPPET.places
     drum = line.wave(2.0, 2.3, 4.1)
     for side, sign in (("L", 1.0), ("R", -1.0)):
@@ -112,7 +112,7 @@ FACE = (0.0, 1.20, 0.45)
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt the surface, skinning weights and corrections."""
+    """Return the sculpted surface, skinning weights and corrections, as named arrays."""
     solid = gorilla_solid()
     surface = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid)
     weights = part_weights(surface, list(gorilla_parts().values()), 0.055)
@@ -133,7 +133,7 @@ def _skinned(arrays: dict[str, NDArray]) -> SkinnedRig:
 
 
 def _sculpted(rig: SkinnedRig, surface: SurfaceMesh, relaxer: SkinRelaxer, name: str) -> Floats:
-    """Return the gorilla as it is sculpted in a pose."""
+    """Return the gorilla's vertices (n, 3) as sculpted in the pose `name`."""
     if name == "on knuckles":
         return surface.vertices
     rest, triangles = surface.vertices, surface.triangles

@@ -68,13 +68,13 @@ _THUMB = tuple(_at(*place) for place in DATA["thumb"]["joints"])
 
 
 def _radii(finger: str) -> Floats:
-    """Return the radii at the three joints and the tip, (4,), in m."""
+    """Return the radii (4,) at a finger's three joints and tip, in m."""
     data = DATA["thumb"] if finger == "thumb" else DATA["fingers"][finger]
     return 1e-3 * np.array(data["radii"])
 
 
 def _chain(finger: str) -> Floats:
-    """Return the three joints and the tip, (4, 3)."""
+    """Return positions (4, 3) of a finger's three joints and tip, in m."""
     if finger == "thumb":
         return np.array(_THUMB)
     data = DATA["fingers"][finger]
@@ -99,7 +99,7 @@ _PAD = _at(0.30, -0.62, -0.72)
 
 
 def finger_axes(finger: str) -> Floats:
-    """Return rows: direction of a finger, outward direction of its pad, axis of bending."""
+    """Return axes (3, 3), by rows: along a finger, outwards from its pad, axis of bending."""
     chain = _chain(finger)
     along = chain[3] - chain[0] if finger != "thumb" else chain[3] - chain[1]
     along = along / np.linalg.norm(along)
@@ -235,7 +235,7 @@ def hand_bones() -> dict[str, list[SurfaceMesh]]:
 
 
 def hand_colours(points: Floats) -> Floats:
-    """Return colours (n, 3) of points: a paler palm, nails, creases, knuckles."""
+    """Return sRGB colours (n, 3) of points: a paler palm, nails, creases, knuckles."""
     inside = ramp(-points[:, 1], 0.000, 0.014)[:, None]
     colours = (1 - inside) * np.array(COLOURS["skin"]) + inside * np.array(COLOURS["palm"])
     for finger in FINGERS:
@@ -255,7 +255,7 @@ def hand_colours(points: Floats) -> Floats:
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt skin and weights."""
+    """Return the sculpted skin and its weights, as named arrays."""
     solid = hand_solid()
     fine = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid, 4)
     surface = coarsened(fine, solid, VERTICES)
@@ -318,7 +318,7 @@ def _bones() -> tuple[Bone, ...]:
 
 
 def hand_pose(bends: Bends) -> Floats:
-    """Return the pose (48,), rotation vectors in radians."""
+    """Return the pose (48,), rotation vectors in radians, from bends in degrees by finger."""
     rotations: dict[str, Floats] = {}
     for finger, (first, second, third, fourth) in bends.items():
         _, pad, axis = finger_axes(finger)

@@ -85,7 +85,7 @@ def _beyond(solid: Solid, axis: int, sign: float, start: float) -> Solid:
 
 
 def human_parts() -> dict[str, list[Solid]]:
-    """Return solids of each joint, in the order of `JOINTS`; for weights, hands are coarse."""
+    """Return solids of each joint, in the order of `JOINTS`; hands are coarse, for weights only."""
     parts = {name: _solids(name) for name in (*TRUNK, "neck")}
     parts["head"] = [*_face(), *_solids("hair")]
     for side, sign in _SIDES:
@@ -161,7 +161,7 @@ def human_bones() -> dict[str, list[SurfaceMesh]]:
 
 
 def human_colours(points: Floats) -> Floats:
-    """Return colours (n, 3) of points: skin, hair, a shirt and shorts."""
+    """Return sRGB colours (n, 3) of points: skin, hair, a shirt and shorts."""
     x, y, z = np.abs(points[:, 0]), points[:, 1], points[:, 2]
     collar = 1.420 - 0.35 * np.maximum(z + 0.02, 0.0) - y
     hair = smooth_union(_solids("hair"), 0.020)(points)
@@ -184,7 +184,7 @@ def human_colours(points: Floats) -> Floats:
 
 
 def enlarged(points: Floats) -> Floats:
-    """Return points with enlarged head, hands and feet, which keep more vertices."""
+    """Return points with enlarged head, hands and feet, which keep more vertices if coarsened."""
     out = points + 1.2 * ramp(points[:, 1], 1.46, 1.54)[:, None] * (points - [0, 1.5, 0])
     for sign in (1.0, -1.0):
         wrist, ankle = np.array([sign * 0.68, 1.375, -0.03]), np.array([sign * 0.13, 0.1, -0.03])
@@ -195,7 +195,7 @@ def enlarged(points: Floats) -> Floats:
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt skin and weights."""
+    """Return the sculpted skin and its weights, as named arrays."""
     solid = human_solid()
     fine = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid, 3)
     surface = coarsened(fine, solid, PAPER.surface_vertices, enlarged, even=True)
@@ -249,7 +249,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def human_pose(rotations: Rotations) -> Floats:
-    """Return the pose (72,) of rotation vectors from angles about z, then y, then x."""
+    """Return rotation vectors (72,) in radians from degrees about fixed axes z, then y, then x."""
     both = {}
     for name, (x, y, z) in rotations.items():
         if name in JOINTS:
@@ -294,7 +294,7 @@ def _gait(phase: float) -> Floats:
 
 
 def _on_feet(rig: Rig, poses: Floats) -> tuple[Floats, Floats]:
-    """Return heights (t,) and distances (t,) of the root that keep the feet on the ground."""
+    """Return the root's y (t,) and z (t,) in m that keep feet on the ground, without sliding."""
     low = np.flatnonzero(rig(rig.rest_pose)[:, 1] < 0.05)
     places = np.array([rig(pose, low) for pose in poses])
     height, shares = _lowest(places)

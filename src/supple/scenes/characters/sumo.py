@@ -134,7 +134,7 @@ def _carved_head() -> Solid:
 
 
 def sumo_colours(points: Floats) -> Floats:
-    """Return colours (n, 3) of points: black hair and eyes, a dark belt, red cheeks."""
+    """Return sRGB colours (n, 3) of points: black hair and eyes, a dark belt, red cheeks."""
     colours = np.tile(COLOURS["skin"], (len(points), 1))
     colours[sumo_belt()(points) > -0.014] = COLOURS["belt"]
     points = head_space(points)
@@ -154,13 +154,13 @@ def sumo_colours(points: Floats) -> Floats:
 
 
 def enlarged(points: Floats) -> Floats:
-    """Return points with an enlarged head, which keeps more vertices."""
+    """Return points with an enlarged head, which keeps more vertices if coarsened."""
     above = points - [0.0, 1.40, 0.0]
     return points + 0.6 * ramp(points[:, 1], 1.36, 1.46)[:, None] * above
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt the surface, skinning weights and shapes."""
+    """Return the sculpted surface, skinning weights and shapes, as named arrays."""
     solid = sumo_solid()
     fine = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid, 4)
     surface = coarsened(fine, solid, VERTICES, enlarged)
@@ -183,7 +183,7 @@ def sculpt() -> dict[str, NDArray]:
 
 
 def _bare(points: Floats) -> Floats:
-    """Return 0 under the belt, which is not soft, rising to 1 at 6 cm above it."""
+    """Return a factor (n,): 0 in the belt, which is not soft, rising to 1 at 6 cm from it."""
     return ramp(-sumo_belt()(points), 0.0, 0.06)
 
 
@@ -193,7 +193,7 @@ def _bump(points: Floats, centre: Floats, radius: float) -> Floats:
 
 
 def _soft_shapes(points: Floats, soft: dict[str, Any], share: Floats) -> list[Floats]:
-    """Return three displacements (n, 3) for each place of a region, scaled by the skin's share."""
+    """Return three displacements (n, 3) for each place of a soft region, scaled by `share` (n,)."""
     shapes = []
     inside = np.flatnonzero(share > 0.3)
     rays = points[inside] - soft["centre"]
@@ -257,7 +257,7 @@ def assemble(arrays: dict[str, NDArray]) -> Scene:
 
 
 def _young(points: Floats) -> Floats:
-    """Return Young's modulus (n,) on the skin: softer cheeks, stiffer hair."""
+    """Return Young's modulus (n,) on the skin in Pa: softer cheeks, stiffer hair."""
     points = head_space(points)
     cheeks = sum(bell(points, (0.11 * side, 1.52, 0.10), (0.07,) * 3) for side in (1, -1))
     knot = ramp(points[:, 1], 1.74, 1.79)

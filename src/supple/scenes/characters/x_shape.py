@@ -34,7 +34,7 @@ def _solid() -> Solid:
 
 
 def sculpt() -> dict[str, NDArray]:
-    """Sculpt the surface and corrections."""
+    """Return the sculpted surface and corrections, as named arrays."""
     solid = _solid()
     surface = relaxed(polygonise(solid, DATA["bounds"], SPACING), solid)
     shapes = [_correction(surface, angle) for angle in POSES.values()]
@@ -52,7 +52,7 @@ def _poses() -> Floats:
 
 
 def _correction(surface: SurfaceMesh, angle: float) -> Floats:
-    """Return the correction of an angle: flesh swells inside the bend and thins outside it."""
+    """Return displacements (n, 3): flesh swells inside a bend of `angle` degrees, thins outside."""
     rest = surface.vertices
     if angle == 0:
         return np.zeros_like(rest)

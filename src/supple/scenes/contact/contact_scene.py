@@ -40,7 +40,7 @@ class ContactScene:
     motion : Motion
         Target of the joints.
     start : float
-        Time of the motion to begin at, with its velocity.
+        Time in s at which the motion begins to play; the body starts with its velocity there.
     obstacles : tuple of Obstacle
     objects : tuple of RigidObject
         They move while the scene is played; make a new scene to play it again.
@@ -73,7 +73,7 @@ class ContactScene:
 
     @property
     def seconds(self) -> float:
-        """Length in s."""
+        """Duration in s, from `start` to the end of the motion."""
         return round(self.motion.duration - self.start, 9)
 
     def object(self, name: str) -> RigidObject:
@@ -132,7 +132,7 @@ class ContactScene:
             yield simulator.step(*self.motion.at(time), forces)
 
     def _pulls(self, places: Singles, velocities: Singles) -> dict[int, Floats]:
-        """Return the forces of the ropes by vertex."""
+        """Return the forces (3,) of the ropes in N, by vertex of the skin."""
         forces: dict[int, Floats] = {}
         for rope in self.ropes:
             pulls = rope.forces(places, velocities)
@@ -188,9 +188,9 @@ class ContactRecord:
     forces
         (s, 3) total contact force on the body, in N.
     by_thing
-        Contact force by name of the collider.
+        (s, 3) contact force on the body in N, by name of the collider.
     limits
-        Limits that acted in any step.
+        Names of the limits that acted in any step.
     """
 
     times: Floats

@@ -26,7 +26,7 @@ WEIGHT, ROPE = 690.0, 5e3
 
 
 def hand_ball() -> ContactScene:
-    """Return a hand that closes on a ball on a stand and lifts it by 12 cm."""
+    """Return the scene of a hand that closes on a ball on a stand and lifts it by 12 cm."""
     shown = scene("hand")
     (x, y, z), radius = hand.GRASPED
     stand = Box((x, y - radius - 0.03, z), (0.012, 0.03, 0.012))
@@ -43,7 +43,7 @@ def hand_ball() -> ContactScene:
 
 
 def hand_pin() -> ContactScene:
-    """Return a flat hand and a pin that presses 3 mm into the index finger's pad (fig. 16)."""
+    """Return the scene of a pin that presses 3 mm into the index finger's pad (fig. 16)."""
     shown = scene("hand")
     line = Timeline(1.5, rate=90)
     pose = hand.hand_pose(hand.POSES["flat"])
@@ -70,7 +70,7 @@ def hand_pin() -> ContactScene:
 
 
 def hand_bars() -> ContactScene:
-    """Return a flat hand that slides over thin bars (fig. 8)."""
+    """Return the scene of a flat hand that slides over thin bars (fig. 8)."""
     shown = scene("hand")
     line = Timeline(2.0, rate=90)
     pose = hand.hand_pose({finger: (0.0, 2.0, 2.0, 0.0) for finger in ("index", "middle", "ring")})
@@ -98,13 +98,13 @@ def hand_bars() -> ContactScene:
 
 
 def _held(name: str, pose: Floats, seconds: float, root: Floats) -> Motion:
-    """Return a motion that holds a pose."""
+    """Return a motion of this name that holds a pose and a root transform (4, 4)."""
     line = Timeline(seconds, rate=90)
     return line.held(pose, name, np.tile(root, (len(line.times), 1, 1)))
 
 
 def body_bench() -> ContactScene:
-    """Return a person who falls from 3 cm above a bench onto the back."""
+    """Return the scene of a person who falls on the back, from 3 cm above a bench."""
     shown = scene("human")
     pose = human.human_pose(human.POSES["standing"])
     lying = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])  # face up
@@ -123,7 +123,7 @@ def body_bench() -> ContactScene:
 
 
 def body_fall() -> ContactScene:
-    """Return a person who loses balance and falls forward."""
+    """Return the scene of a person who loses balance and falls forward."""
     shown = scene("human")
     return ContactScene(
         "body-fall",
@@ -138,7 +138,7 @@ def body_fall() -> ContactScene:
 
 
 def body_hang() -> ContactScene:
-    """Return a limp person who hangs by the wrists and is pushed by a cylinder (fig. 12)."""
+    """Return the scene of a limp person, hung by the wrists and pushed by a bar (fig. 12)."""
     shown = scene("human")
     pose = human.human_pose(human.POSES["hanging"])
     root = props.at((0.0, 0.35, 0.0))
@@ -169,7 +169,7 @@ def body_hang() -> ContactScene:
 
 
 def _wrist_rope(shown: Scene, pose: Floats, root: Floats, side: str) -> props.Rope:
-    """Return a rope above a wrist, 25 cm long under half of the weight."""
+    """Return a rope above a wrist, 25 cm long when it carries half of the person's weight."""
     rest = shown.character.surface.vertices
     wrist = np.array(human.JOINTS[f"{side}_wrist"][1])
     patch = np.flatnonzero(np.abs(rest[:, 0] - wrist[0]) < 0.025)

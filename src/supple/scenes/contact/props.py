@@ -16,7 +16,7 @@ from supple.scenes.modelling.lathe import capsule_shape
 
 
 def at(place: ArrayLike, rotation: ArrayLike | None = None) -> Floats:
-    """Return the transform (4, 4) of a translation and a rotation."""
+    """Return the transform (4, 4) with translation `place` and rotation (3, 3), or none."""
     transform = np.eye(4)
     transform[:3, 3] = place
     if rotation is not None:
@@ -25,7 +25,7 @@ def at(place: ArrayLike, rotation: ArrayLike | None = None) -> Floats:
 
 
 def floor(height: float = 0.0) -> Plane:
-    """Return the ground."""
+    """Return the ground: a horizontal plane at a height in m."""
     return Plane((0, height, 0), (0, 1, 0))
 
 

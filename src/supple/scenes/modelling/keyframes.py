@@ -18,7 +18,7 @@ Key = tuple[float, ArrayLike]
 
 
 class Timeline:
-    """Frames at equal distances, `rate` per second, and curves on them.
+    """Frames at equal intervals, `rate` per second, and curves on them.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Timeline:
         headings: Sequence[Key] = ((0.0, 0.0),),
         leans: Sequence[Key] = ((0.0, 0.0),),
     ) -> Floats:
-        """Return root transforms (t, 4, 4) from positions in m, headings and leans in degrees."""
+        """Return root transforms (t, 4, 4) from positions in m, and degrees about y and about x."""
         place = self.curve(places)
         heading, lean = (np.radians(self.curve(keys)[:, 0]) for keys in (headings, leans))
         c, s, b, a = np.cos(heading), np.sin(heading), np.cos(lean), np.sin(lean)
@@ -74,6 +74,6 @@ class Timeline:
         return roots
 
     def held(self, pose: Floats, name: str, roots: Floats | None = None) -> Motion:
-        """Return a motion that holds a pose (s,), with roots (t, 4, 4), by default at rest."""
+        """Return a motion that holds a pose (s,), with roots (t, 4, 4), by default the identity."""
         poses = np.tile(pose, (len(self.times), 1))
         return Motion(self.times, poses, self.roots() if roots is None else roots, name)

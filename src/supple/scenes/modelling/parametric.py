@@ -111,7 +111,7 @@ def _pose_corrections(points: Floats, weights: Floats, parents: Ints, places: Fl
 
 
 def pose_vector(joints: Joints, rotations: Mapping[str, ArrayLike]) -> Floats:
-    """Return the pose (3 K,) from rotation vectors in degrees by joint."""
+    """Return the pose (3 K,) in radians from rotation vectors in degrees by joint."""
     names = list(joints)
     pose = np.zeros((len(names), 3))
     for name, degrees in rotations.items():

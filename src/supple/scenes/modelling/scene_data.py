@@ -79,7 +79,7 @@ def rotated_axes(axis: str, degrees: float) -> Floats:
 
 
 def limb_solids(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[Solid]]:
-    """Return solids of limbs of a data file, of the left side (``"name.L"``) and mirrored."""
+    """Return solids of limbs of a data file, by ``"name.L"`` and, mirrored, by ``"name.R"``."""
     return {
         f"{name}.{side}": solids_from(data["solids"][name], sign)
         for side, sign in (("L", 1.0), ("R", -1.0))
@@ -101,7 +101,7 @@ def limb_unions(
 def blended_keys(
     keys: Sequence[tuple[float, str]], poses: Mapping[str, Floats]
 ) -> list[tuple[float, Floats]]:
-    """Return keys with poses for texts such as ``"0.6 chest beat + 0.3 roar"``."""
+    """Return times and sums of poses that texts describe: ``"0.6 chest beat + 0.3 roar"``."""
     return [
         (time, reduce(np.add, [_weighted(term, poses) for term in text.split(" + ")]))
         for time, text in keys

@@ -59,13 +59,13 @@ class SkinRelaxer:
         self._details = np.einsum("nij,nj->ni", self._frames(smooth), offsets)
 
     def smoothed(self, values: Floats, rounds: int) -> Floats:
-        """Return values (n, …) averaged with their neighbours' repeatedly."""
+        """Return values (n, …) after `rounds` averages with those of neighbouring vertices."""
         for _ in range(rounds):
             values = 0.5 * values + 0.5 * (self._average @ values)
         return values
 
     def _frames(self, points: Floats) -> Floats:
-        """Return frames, with rows tangent, bitangent and normal."""
+        """Return frames (n, 3, 3) at vertices, with rows tangent, bitangent and normal."""
         normals = vertex_normals(points, self.triangles)
         along = points[self._neighbour] - points
         along -= np.einsum("ij,ij->i", along, normals)[:, None] * normals
@@ -116,7 +116,7 @@ def parted(
     deepest: float = 0.04,
     rounds: int = 12,
 ) -> Floats:
-    """Return points of two body parts that are pushed apart until a gap remains.
+    """Return points (n, 3), with two body parts pushed apart until a distance `gap` remains.
 
     The masks (n,) of `pair` are not connected along the surface; the first part takes `share` of
     the displacement. A vertex deeper than `deepest` counts as outside, behind the other part.

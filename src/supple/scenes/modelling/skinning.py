@@ -63,7 +63,7 @@ def strongest(weights: Floats, count: int) -> tuple[Ints, Floats]:
 
 
 def rest_skeleton_arrays(joints: Joints) -> tuple[list[str], list[int], Floats, Floats]:
-    """Return names, parents, local translations and inverse bind matrices of joints."""
+    """Return names, parents, local translations (K, 3) and inverse bind matrices (K, 4, 4)."""
     names = list(joints)
     parents = [-1 if parent is None else names.index(parent) for parent, _ in joints.values()]
     places = np.array([place for _, place in joints.values()])
@@ -81,6 +81,7 @@ class Puppet:
     """Skeleton without rotations at rest, and its poses.
 
     `joints` maps names, with suffixes ".L" and ".R" for two sides, to (parent or None, position).
+    All joints rotate; those in `translating` also translate.
     """
 
     def __init__(self, joints: Joints, translating: Sequence[str] = ()) -> None:

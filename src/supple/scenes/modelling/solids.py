@@ -23,7 +23,7 @@ def _length(vectors: Floats) -> Floats:
 
 
 def ball(centre: ArrayLike, radius: float) -> Solid:
-    """Return a ball."""
+    """Return a ball, as a function from points to depths."""
     return lambda points: radius - _length(points - np.asarray(centre, float))
 
 
@@ -175,7 +175,7 @@ def relaxed(surface: SurfaceMesh, solid: Solid, steps: int = 8) -> SurfaceMesh:
 
 
 def neighbour_average(surface: SurfaceMesh) -> tuple[Any, Any]:
-    """Return the sparse graph (n, n) of edges, and the matrix of means over neighbours."""
+    """Return sparse matrices (n, n): the graph of edges, and means over neighbours."""
     from scipy.sparse import coo_array, diags_array
 
     n = len(surface.vertices)
@@ -207,7 +207,7 @@ def coarsened(
 
 
 def _onto_surface(solid: Solid, points: Floats, edge: float) -> Floats:
-    """Return points after a Newton step along the gradient, at most half an edge long."""
+    """Return points after one Newton step to the solid's surface, at most half an edge long."""
     step, depths = 1e-3 * edge, solid(points)
     gradient = np.stack([(solid(points + step * e) - depths) / step for e in np.eye(3)], axis=1)
     length = np.maximum(_length(gradient), 0.3)

@@ -45,7 +45,7 @@ class Voxels(NamedTuple):
 def voxels_around(points: Floats, size: float) -> Voxels:
     """Return the cubes that contain points, of a grid through the origin.
 
-    They must be connected by faces (`MeshError`); a shared edge alone is a hinge.
+    Raises MeshError unless cubes are connected by faces; a shared edge alone is a hinge.
     """
     places = np.floor(points / size).astype(np.int64)
     low = places.min(axis=0)

@@ -30,12 +30,12 @@ HELD = 1e-6
 class Branch:
     """The joints of one skeleton within the tree, or the one joint of a transform.
 
-    `number` is the index of its frame in the stage, with skeletons first; `first` its first joint.
-    `order` (j,) has the indices in the file's list `joints` in tree order, empty for a transform.
-    `rest` is in tree order, in the skeleton's space in metres; `unit` has metres per unit of that
-    space. `carrier` is the joint that moves like the frame, -1 if that is constant; `folded` marks
-    root joints whose transforms contain that of the frame. `above` is the frame that carries it, or
-    -1.
+    `number` is the index of the branch's frame in the stage, with skeletons first; `first` is its
+    first joint in the tree. `order` (j,) has the indices in the file's list `joints` in tree order,
+    empty for a transform. `rest` is in tree order, in the skeleton's space in metres; `unit` has
+    metres per unit of that space. `carrier` is the joint that moves like the frame, -1 if the frame
+    is constant. `folded` is True if transforms of root joints contain that of the frame. `above` is
+    the index of the frame that carries this one, or -1.
     """
 
     number: int
@@ -165,13 +165,13 @@ def _is_flat(stage: dict[str, Any], number: int) -> bool:
 
 
 def _relative(frames: Floats, number: int, above: int) -> Floats:
-    """Return a frame, (…, 4, 4), relative to another; -1 is the world."""
+    """Return frame `number` relative to frame `above`, (…, 4, 4); -1 is the world."""
     transforms: Floats = frames[number]
     return transforms if above < 0 else np.linalg.solve(frames[above], transforms)
 
 
 def _moves(stage: dict[str, Any], number: int, above: int) -> bool:
-    """Return whether a frame moves relative to another."""
+    """Return whether frame `number` moves relative to frame `above` in any clip."""
     rest = _relative(stage["rest_frames"], number, above)
     tolerance = HELD * np.abs(rest).max()
     return any(
@@ -222,7 +222,7 @@ def _add_skeleton(
 
 
 def _add_carrier(forest: JointForest, name: str, frame: Floats, moves: bool, parent: int) -> int:
-    """Add the joint of a skeleton that moves as a whole or has a non-uniform scale."""
+    """Add and return the joint that carries a skeleton with a moving or non-uniform frame."""
     rigid, shear = decompose(frame)
     if moves or shear < SHEAR:
         if shear >= SHEAR:
@@ -268,7 +268,7 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
 def _checked_transforms(
     forest: JointForest, data: dict[str, Any], order: Ints, parents: Ints
 ) -> tuple[Floats, Floats]:
-    """Return world bind and local rest transforms in tree order; one can replace the other."""
+    """Return world bind and local rest transforms; invalid ones are computed from the others."""
     path = data["path"]
     bind, rest = (
         each[order]

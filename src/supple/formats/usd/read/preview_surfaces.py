@@ -27,9 +27,10 @@ DISPLAY = "displayColor"
 class Looks:
     """Materials and images of a stage, each read once.
 
-    `materials` have name, colour (of four), texture, alpha mode and cutoff. A texture has the index
-    of its image, its wrap modes, the primvar of its coordinates and a map (2, 3) from these, and
-    the factor of its colours, in place of the material's. `pictures` have name and bytes.
+    `materials` have name, colour (RGBA), texture, primvar of colours, alpha mode and cutoff. A
+    texture has the index of its image, its wrap modes, the primvar of its coordinates, a map (2, 3)
+    from these to the image, and a factor (RGB) that replaces the material's colour. `pictures` have
+    name and bytes.
     """
 
     def __init__(self, folder: Path, notes: list[str]) -> None:
@@ -41,7 +42,7 @@ class Looks:
         self._bytes = 0
 
     def of(self, prim: Any, mesh: dict[str, Any]) -> dict[str, Any]:
-        """Return a material per face (-1: none), and coordinates and colours per corner."""
+        """Return a mesh's material per face (-1: none), and uv and colours per corner, or None."""
         face_materials = np.full(len(mesh["counts"]), self._bound(prim))
         for subset in UsdShade.MaterialBindingAPI(prim).GetMaterialBindSubsets():
             faces = as_array(subset.GetIndicesAttr().Get(), np.int64)
@@ -89,7 +90,7 @@ class Looks:
     def _primvar(
         self, prim: Any, name: str, width: int | None, mesh: dict[str, Any]
     ) -> np.ndarray | None:
-        """Return a primvar's value at every corner of every face, (c, width) or (c,)."""
+        """Return a primvar at every corner of every face, (c, width) or (c,); None if invalid."""
         primvar = UsdGeom.PrimvarsAPI(prim).FindPrimvarWithInheritance(name)
         if not primvar or not primvar.HasValue():
             return None

@@ -147,7 +147,7 @@ def _place(stage: Any, mesh: dict[str, Any], frames: _Frames) -> None:
 
 
 def _holder(prim: Any, carrier: Any) -> Any:
-    """Return the transform of a mesh's group, at or below the one that carries it."""
+    """Return the mesh's parent if it is an Xform at or below `carrier`, otherwise the mesh."""
     parent = prim.GetParent()
     is_group = bool(parent) and parent.IsA(UsdGeom.Xform)
     below = is_group and parent.GetPath().HasPrefix(carrier.GetPath())
@@ -157,7 +157,7 @@ def _holder(prim: Any, carrier: Any) -> Any:
 def _world_transforms(prims: list[Any], time: Any = None) -> np.ndarray:
     """Return world transforms (p, 4, 4) for column vectors, in the stage's units.
 
-    They are those at `time`, by default the first.
+    `time` is a time code, by default the earliest.
     """
     cache = UsdGeom.XformCache(Usd.TimeCode.EarliestTime() if time is None else Usd.TimeCode(time))
     matrices = [np.array(cache.GetLocalToWorldTransform(prim)).T for prim in prims]
@@ -214,7 +214,7 @@ def _up_axis(stage: Any, notes: list[str]) -> str:
 
 
 def _unit(stage: Any) -> tuple[float, str]:
-    """Return metres per unit, and a note if the file does not define it."""
+    """Return metres per unit, and a note if the file does not define it, otherwise ""."""
     if not UsdGeom.StageHasAuthoredMetersPerUnit(stage):
         return DEFAULT_UNIT, "does not define its unit; centimetres are used, the default of USD"
     unit = float(UsdGeom.GetStageMetersPerUnit(stage))
@@ -243,7 +243,7 @@ class _Clock:
                 notes.append(f"starts at time code {start:g}, after its end at {end:g}; ignored")
 
     def within(self, times: set[float]) -> np.ndarray:
-        """Return sorted finite keys in the stage's range, and its ends if keys lie outside it."""
+        """Return sorted keys in the stage's range, and its ends if keys lie outside; fill gaps."""
         keys = np.array(sorted(time for time in times if math.isfinite(time)))
         if len(keys) < 2:
             return keys[:1] if len(keys) else np.zeros(1)
@@ -254,7 +254,7 @@ class _Clock:
         return self._filled(keys[np.diff(keys, prepend=-np.inf) > SAME_TIME * self.rate])
 
     def _filled(self, keys: np.ndarray) -> np.ndarray:
-        """Add times between distant keys, since USD interpolates linearly."""
+        """Return keys and, between distant ones, times at which linear interpolation is sampled."""
         gaps = np.diff(keys)
         step = max(1.0, self.rate / LINE_RATE)
         wide = gaps > SAMPLED_GAP * self.rate

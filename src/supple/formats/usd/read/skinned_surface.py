@@ -31,14 +31,16 @@ class BlendShapes:
     """Shapes of all meshes; shapes of one name and one skeleton's animation are merged.
 
     An in-between is a separate shape, ``smile@0.5``, since a rig is linear in its weights. A motion
-    sets the two shapes next to the animated weight, as USD does.
+    sets the two shapes next to the animated weight, as USD does. `keys` have the path of the
+    skeleton, the name and the weights of the levels; `offsets` have the indices of key and level,
+    points, and offsets in metres.
     """
 
     keys: list[tuple[str | None, str, tuple[float, ...]]] = field(default_factory=list)
     offsets: list[tuple[int, int, Ints, Floats]] = field(default_factory=list)
 
     def add(self, mesh: dict[str, Any], first_vertex: int, linear: Floats) -> None:
-        """Add the shapes of a mesh whose points begin at `first_vertex`."""
+        """Add shapes of a mesh with points from `first_vertex`; `linear` (3, 3) maps to metres."""
         for shape in mesh["shapes"]:
             order = np.argsort(shape["weights"])
             key = (mesh["driver"], shape["name"], tuple(float(w) for w in shape["weights"][order]))
@@ -58,7 +60,7 @@ class BlendShapes:
         )
 
     def deltas(self, n_vertices: int) -> Floats:
-        """Return displacements, (b, n, 3)."""
+        """Return the displacements of all shapes, (b, n, 3), in metres."""
         counts = [len(weights) for _, _, weights in self.keys]
         if sum(counts) * n_vertices * 24 > MOST_BYTES:
             number = f"{sum(counts)} blend shapes of {n_vertices} points"
@@ -87,7 +89,8 @@ class SkinnedSurface:
     """Bound positions (n, 3), triangles, influences (n, k) and shapes (b, n, 3) of all meshes.
 
     For each mesh, `welded` has the vertex of each point, -1 for points of no face, and `corners`
-    the corners of the file's faces of each triangle, (m, 3).
+    (m, 3) the indices of each triangle's corners among those of the file's faces. `dual` selects
+    dual-quaternion skinning.
     """
 
     vertices: Floats
@@ -245,7 +248,7 @@ def _one_method(parts: list[_Part], forest: JointForest) -> bool:
 
 
 def _level_weights(value: Floats, levels: Floats) -> Floats:
-    """Return the weight of each level's shape, (t, l), for a blend weight.
+    """Return the weight of each level's shape, (t, l), for the blend weight `value` (t,).
 
     Linear between neighbouring levels, with no displacement at zero, and extrapolated linearly.
 
@@ -267,10 +270,10 @@ def _level_weights(value: Floats, levels: Floats) -> Floats:
 
 
 def _triangulate(points: Floats, counts: Ints) -> Ints:
-    """Triangulate polygons, (m, 3), in their order and orientation; `points` (c, 3) are corners.
+    """Return triangles (m, 3) of polygons with corners `points` (c, 3), in their orientation.
 
-    A polygon with one reflex corner is a fan from that corner, which lies inside. Several reflex
-    corners require ear clipping.
+    A polygon with one reflex corner becomes a fan from that corner, since such a fan lies inside
+    the polygon. Several reflex corners require ear clipping.
     """
     starts = np.cumsum(counts) - counts
     polygon = np.repeat(np.arange(len(counts)), counts)

@@ -52,9 +52,9 @@ class UsdMesh:
 class UsdSource:
     """Origin of a character in a USD file.
 
-    `from_stage` (4, 4) maps the stage's world space to metres with +Y up. `time_codes` has those of
-    the keys of each motion. `without` names records of additions to the package `path`, if the
-    character is the original inside.
+    `from_stage` (4, 4) maps the stage's world space to metres with +Y up. `time_codes` are
+    the time codes of each motion's keys. `without` lists the kinds of Supple's layers that were
+    skipped, if the character was read from the original file inside the package `path`.
     """
 
     path: Path
@@ -77,10 +77,10 @@ def load_usd(
     All meshes become one surface in metres, +Y up, in the bind pose; meshes without a skin follow
     the transforms above them. The first motion is that of the stage; with one skeleton, animations
     that are not bound to it follow. An in-between of a blend shape is a separate parameter,
-    ``smile@0.5``. `metres_per_unit` replaces the stage's ``metersPerUnit``. Without `curves` or
-    `flesh`, the file below such a layer of Supple is read. Raises SuppleError if the file has no
-    character, or ``supple[usd]`` is not installed. Files outside the file's folder are not read.
-    Mistakes and ignored parts are warnings.
+    ``smile@0.5``. `metres_per_unit` replaces the stage's ``metersPerUnit``. If `curves` or
+    `flesh` is False and the file is a layer of Supple with those, the file below it is read. Raises
+    SuppleError if the file has no character, or ``supple[usd]`` is not installed. Files outside the
+    file's folder are not read. Mistakes and ignored parts are warnings.
     """
     path = Path(path)
     _check_file(path)
@@ -134,7 +134,7 @@ def _check_file(path: Path) -> None:
 def staged_character(
     path: Path, stage: dict[str, Any], metres_per_unit: float | None = None
 ) -> Character:
-    """Make a character from a stage that has been read."""
+    """Return the character of a stage that `read_stage` returned."""
     unit = stage["unit"] if metres_per_unit is None else metres_per_unit
     to_supple = _upright(stage["up"], unit)
     try:
@@ -262,7 +262,7 @@ def _free_name(name: str, used: dict[str, Motion]) -> str:
 def _clip_locals(
     forest: JointForest, skeleton: Skeleton, clip: dict[str, Any], to_supple: Floats
 ) -> Locals:
-    """Return local transforms of all joints over time, (t, J, …)."""
+    """Return translations, rotations and scales of all joints over time, (t, J, …)."""
     count = len(clip["times"])
     local = tuple(np.repeat(getattr(skeleton, part)[None], count, axis=0) for part in PARTS)
     for branch in forest.branches:
@@ -298,7 +298,7 @@ def _move(forest: JointForest, local: tuple[Floats, ...], joint: int, frames: Fl
 def _branch_locals(
     forest: JointForest, branch: Branch, animation: dict[str, Any] | None, count: int
 ) -> Locals:
-    """Return the file's rest transforms, replaced for animated joints."""
+    """Return local transforms of a skeleton's joints over time: animated, or the file's rest."""
     rest = branch.rest.copies(count)
     if animation is not None:
         row_of = {branch.joints[old]: row for row, old in enumerate(branch.order)}
@@ -341,7 +341,7 @@ def _make_unit(forest: JointForest, rotations: Floats) -> None:
 
 
 def _fold(local: Locals, is_root: NDArray[np.bool_], frames: Floats) -> None:
-    """Apply the rigid frame to the transforms of the root joints."""
+    """Multiply transforms of root joints by the rigid `frames` (t, 4, 4), in place."""
     rotation = Rotation.from_matrix(frames[:, :3, :3])
     for row in np.flatnonzero(is_root):
         local[0][:, row] = rotation.apply(local[0][:, row]) + frames[:, :3, 3]
@@ -349,7 +349,7 @@ def _fold(local: Locals, is_root: NDArray[np.bool_], frames: Floats) -> None:
 
 
 def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None:
-    """Keep scales from changing sign, since a pose has logarithms of scales."""
+    """Replace zero or mirrored scales by tiny ones, since a pose has logarithms of scales."""
     least = 1e-6 * np.abs(skeleton.scales)
     wrong = scales * np.sign(skeleton.scales) < least
     if wrong.any():
@@ -366,8 +366,8 @@ def _appearance(
 ) -> Appearance | None:
     """Return colours of all triangles; None for a stage without any.
 
-    `corners` has, for each mesh (m, 3), the corners of the file's faces of each triangle. `notes`
-    gets a line for each image that cannot be used.
+    `corners` has, for each mesh, the indices (m, 3) of the triangles' corners among those of the
+    file's faces. `notes` gets a line for each image that cannot be used.
     """
     looks = [mesh["look"] for mesh in stage["meshes"]]
     if all((look["materials"] < 0).all() and look["colours"] is None for look in looks):
@@ -399,7 +399,7 @@ def _appearance(
 
 
 def _textures(name: str, stage: dict[str, Any], notes: list[str]) -> dict[int, Texture]:
-    """Return textures of materials by their numbers, without invalid images."""
+    """Return textures by index of their material; `notes` gets a line for each invalid image."""
     data = [each["data"].tobytes() for each in stage["pictures"]]
     textures = {}
     for number, material in enumerate(stage["materials"]):

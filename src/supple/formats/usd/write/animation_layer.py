@@ -43,17 +43,18 @@ def write_usd_curves(
     curves
         Curves of a character that was loaded from USD.
     keys, error
-        ``"every"`` frame a key, or ``"linear"``: the file's own keys and as few more as keep each
-        channel within an error, as a fraction of the size; all joints share one list of time codes.
+        ``"every"`` writes a key at every frame. ``"linear"`` writes the file's own keys, and as few
+        more as keep points within `error`, a fraction of the size. All joints share one list of
+        time codes.
     additive
         Leave the animation unchanged; add an unplayed one with only the motion that physics adds.
 
     Returns
     -------
     dict
-        ``animation``, whether it is ``new``, ``channels``, ``n_keys`` of ``n_samples``, ``bytes``
-        and the ``error``: the largest distance of any point from the simulation, as UsdSkel plays
-        it.
+        ``animation``, whether it is ``new``, ``keys``, ``channels``, ``n_keys`` of ``n_samples``,
+        ``bytes``, ``sublayer``, and the ``error``: the largest distance of any point from the
+        simulation, as UsdSkel plays the result, as a fraction of the size.
     """
     path = Path(path)
     check_library(path.name)
@@ -80,7 +81,7 @@ def write_usd_curves(
 
 
 class _CurveLayer:
-    """A layer with curves, written once per choice of keys."""
+    """A layer with curves, written again for each tolerance of its keys."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class _CurveLayer:
             raise FormatError(f"{path.name}: no free parameter is a channel of the file")
 
     def made(self, metres: float) -> tuple[dict[str, Any], float]:
-        """Write the layer with keys within `metres` of each channel; return answer and error."""
+        """Write the layer with keys within `metres`; return answer and error relative to size."""
         size = self.curves.character.surface.size
         edits = []
         for edit in self._edits:
@@ -143,7 +144,7 @@ class _CurveLayer:
         return branch.joints[branch.order[joint - branch.first]]
 
     def _free_joints(self, branch: Branch) -> dict[str, Any]:
-        """Return the values that curves add to the free joints of a skeleton, at the frames."""
+        """Return a skeleton's free joints, what curves add at the frames, and their reach."""
         last = branch.first + len(branch.order)
         joints = [j for j in self.curves.joints if branch.first <= j.joint < last]
         added: dict[str, list[Floats]] = {name: [] for name in NEUTRAL}

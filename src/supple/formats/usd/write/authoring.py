@@ -11,7 +11,7 @@ from supple.formats.usd.prims import as_array, first_value
 
 
 def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) -> None:
-    """Define rest animations for skeletons without one; enter their paths in `skeletons`."""
+    """Define empty animations for skeletons without one; enter their paths in `skeletons`."""
     for skeleton in skeletons:
         if skeleton["animation"] is None:
             path = _free_path(stage.GetPrimAtPath(skeleton["path"]), name)
@@ -20,7 +20,7 @@ def define_animations(stage: Any, skeletons: list[dict[str, Any]], name: str) ->
 
 
 def bind_animations(stage: Any, skeletons: list[dict[str, Any]]) -> None:
-    """Bind every skeleton to its requested animation."""
+    """Bind every skeleton to the animation that `skeletons` lists for it."""
     for skeleton in skeletons:
         prim = stage.GetPrimAtPath(skeleton["path"])
         binding = UsdSkel.BindingAPI(prim)
@@ -31,7 +31,7 @@ def bind_animations(stage: Any, skeletons: list[dict[str, Any]]) -> None:
 
 
 def _free_path(prim: Any, name: str) -> Any:
-    """Return the path of a new child of the prim."""
+    """Return an unused path for a child of the prim, named `name` or numbered."""
     child = identifier(name)
     path, number = prim.GetPath().AppendChild(child), 2
     while prim.GetStage().GetPrimAtPath(path):
@@ -40,7 +40,7 @@ def _free_path(prim: Any, name: str) -> Any:
 
 
 def identifier(name: str) -> str:
-    """Return a valid prim name: letters, digits and underscores, no digit first."""
+    """Return `name` as a valid prim name: letters, digits and underscores, no digit first."""
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
     return plain if plain and not plain[0].isdigit() else f"_{plain}"
 
@@ -48,7 +48,7 @@ def identifier(name: str) -> str:
 def add_shapes(
     prim: Any, names: list[str], offsets: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Add blend shapes, below the mesh, to those it has; offsets are (b, n, 3)."""
+    """Add blend shapes, below the mesh, to those it has; `offsets` and `normals` are (b, n, 3)."""
     points = np.flatnonzero(np.any(offsets != 0, axis=(0, 2)))
     if not len(points):
         return
@@ -75,7 +75,7 @@ def add_shapes(
 
 
 def add_weights(prim: Any, names: list[str], codes: np.ndarray, weights: np.ndarray) -> None:
-    """Add blend weights, (t, b), at these time codes, to those that an animation has."""
+    """Add blend weights (t, b) at time codes (t,) to those that an animation has."""
     animation = UsdSkel.Animation(prim)
     listed = [str(name) for name in animation.GetBlendShapesAttr().Get() or []]
     old_attribute = animation.GetBlendShapeWeightsAttr()
@@ -184,7 +184,7 @@ def _switch_skinning_off(prim: Any) -> None:
 def new_stage(
     stage: Any, request: dict[str, Any], frames: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Define one mesh with its points over time, in metres, +Y up."""
+    """Define a mesh in an empty stage, with points (t, n, 3) over time, in metres, +Y up."""
     UsdGeom.SetStageUpAxis(stage, "Y")
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
     stage.SetTimeCodesPerSecond(request["rate"])

@@ -29,12 +29,12 @@ MOST_AROUND = 10_000
 
 
 def layer_format(path: Path) -> str:
-    """Return the format of a layer for this path."""
+    """Return the format of a layer written for this path, "usda" or "usdc"."""
     return "usda" if path.suffix.lower() == ".usda" else "usdc"
 
 
 def check_layer_target(path: Path, character: Character, motions: Sequence[str] = ()) -> None:
-    """Raise FormatError for a target that the character's own USD file needs.
+    """Raise FormatError if `path` is a file that the character's own USD file needs.
 
     A layer over that file would then be a layer over itself.
     """
@@ -45,7 +45,7 @@ def check_layer_target(path: Path, character: Character, motions: Sequence[str] 
 
 @contextmanager
 def opened_original(path: Path, source: UsdSource) -> Iterator[Path]:
-    """Yield the file below the new layer; one inside a package is extracted for the context."""
+    """Yield the file below the layer at `path`; one inside a package exists for the context."""
     if source.without and path.suffix.lower() != ".usdz":
         raise FormatError(
             f"{path.name}: {source.path.name} has the original inside; write a .usdz, or run "
@@ -76,8 +76,8 @@ class ClipPlan:
     """A baked motion on the stage.
 
     `rows` are its frames among those of all motions, `codes` their time codes, `clip_codes` those
-    of the file's clip that equals the motion, if any; `skeletons` have the path of each skeleton,
-    and of its animation or None.
+    of the file's clip that equals the motion, None without one; `skeletons` have the path of each
+    skeleton, and of its animation or None.
     """
 
     name: str
@@ -105,7 +105,7 @@ class ClipPlan:
         return float(self.codes[1] - self.codes[0]) if len(self.codes) > 1 else 1.0
 
     def around(self) -> Floats:
-        """Return time codes of the clip outside the baked part, with the same spacing."""
+        """Return codes of the clip outside the baked part: its keys, and steps of one frame."""
         if self.clip_codes is None:
             return np.zeros(0)
         gap, code_range = self._gap(), self.range
@@ -119,7 +119,10 @@ class ClipPlan:
         return codes[inside & ((codes < first) | (codes > last))]
 
     def faded(self, weights: NDArray[np.float32]) -> tuple[Floats, NDArray[np.float32]]:
-        """Add a weight of zero one frame before and after the keys, if the clip continues there."""
+        """Return time codes (t,) and weights (t, b) of keys, with zeros where the clip continues.
+
+        The zeros are one frame before the first key and one frame after the last.
+        """
         clip_codes, gap = self.clip_codes, self._gap()
         keys, values = self.codes, weights
         nothing = np.zeros((1, weights.shape[1]), np.float32)
@@ -134,7 +137,7 @@ class LayerPlan:
     """Meshes of the stage, and plans of the motions of the layer over it.
 
     The stage is read again, since its file, `original`, may have changed. `shown` is the index of
-    the clip that the stage plays: the only one, or of several that of the file.
+    the clip that the stage plays: the file's first clip if it is baked, otherwise the first one.
     """
 
     def __init__(self, path: Path, bakes: Sequence[BakedMotion], original: Path) -> None:
@@ -195,7 +198,7 @@ class LayerPlan:
         return codes if same else None
 
     def _skeletons(self, stage: dict[str, Any], name: str | None) -> list[dict[str, Any]]:
-        """Return each skeleton with its animation in the file's clip `name`, or None."""
+        """Return paths of each skeleton and of its animation in clip `name`, None without one."""
         names = list(self.source.time_codes)
         clip = stage["clips"][names.index(name)] if name is not None else None
         skeletons = []
@@ -206,7 +209,7 @@ class LayerPlan:
         return skeletons
 
     def _meshes(self) -> list[dict[str, Any]]:
-        """Return each mesh with the first point of every vertex that no earlier mesh has."""
+        """Return for each mesh the vertices that no earlier mesh has, and a point of each."""
         meshes, seen = [], np.zeros(self.n_vertices, dtype=bool)
         for mesh in self.source.meshes:
             vertices, rows = np.unique(mesh.welded, return_index=True)
@@ -218,7 +221,7 @@ class LayerPlan:
         return meshes
 
     def _sublayer(self, path: Path) -> str:
-        """Return the path of the original for the layer."""
+        """Return the path of the original, relative to the layer at `path`."""
         if path.suffix.lower() == ".usdz":
             return root_entry(self.source_path)
         folder = Path(os.path.realpath(path.parent))
@@ -248,7 +251,7 @@ class LayerPlan:
         }
 
     def layer_request(self, action: str, cached: Sequence[bool]) -> dict[str, Any]:
-        """Return the fields of requests that write a layer; `cached` meshes get their points."""
+        """Return the fields of requests that write a layer; `cached` meshes get a point cache."""
         inside = package_record(self.source_path) if self.package else {}
         meshes = zip(self.meshes, cached, strict=True)
         return {
@@ -263,7 +266,7 @@ class LayerPlan:
     def author_request(
         self, cached: list[bool], names: list[str], weights: NDArray[np.float32], normals: bool
     ) -> dict[str, Any]:
-        """Return the request for the layer; `weights` are those of all frames, (t, b)."""
+        """Return the request for the layer; `weights` (t, b) are blend weights of all frames."""
         clips = []
         for clip in self.clips:
             keys, values = clip.faded(weights[clip.rows])

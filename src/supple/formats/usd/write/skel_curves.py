@@ -22,12 +22,13 @@ CHANNELS = {
 
 
 def author_curves(stage: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Write new values of free joints and shapes to animations; return numbers of keys.
+    """Write new values of free joints and shapes; return counts of keys, samples, channels.
 
-    A request's ``edits`` have the ``skeleton`` and ``animation`` of each, and values to add at the
-    clip's codes: ``joints`` with ``rotations`` (t, j, 4), ``translations`` and ``scales`` (t, j,
-    3), and ``shapes`` with ``weights`` (t, b). For a motion that is ``new`` to the file they are
-    the values themselves.
+    Each of the request's ``edits`` has a ``skeleton``, its ``number``, and values to combine with
+    those of its animation at the clip's codes: ``joints`` with ``rotations`` (t, j, 4) and
+    ``scales`` (t, j, 3) to multiply by and ``translations`` (t, j, 3) to add, and ``shapes`` with
+    ``weights`` (t, b) to add. For a motion that is ``new`` to the file they are the values
+    themselves.
     """
     figures = {"n_keys": 0, "n_samples": 0, "channels": 0}
     for edit in request["edits"]:

@@ -31,7 +31,7 @@ NAME = "supple_soft_{:03d}"
 def fitted_shapes(
     plan: LayerPlan, frames: Singles, folder: Path, error: float, normals: bool, report: Progress
 ) -> tuple[list[str], Singles, list[bool]]:
-    """Fit shapes to the difference of stage and frames; save those of each mesh in the folder.
+    """Fit blend shapes to the difference of baked frames and stage; save each mesh's offsets.
 
     Returns their names, their weights (t, b), and for each mesh whether it needs a point cache.
     """
@@ -67,7 +67,7 @@ def fitted_shapes(
 
 
 def _names(character: Character, count: int) -> list[str]:
-    """Return names that no shape of the character has."""
+    """Return `count` names for shapes, none of them a parameter of the character's rig."""
     used = {parameter.name for parameter in character.rig.parameters}
     pattern, number = NAME, 2
     while any(pattern.format(k) in used for k in range(count)):
@@ -107,7 +107,7 @@ def _offsets(
 
 
 class _ByFrame(Sequence[Any]):
-    """Arrays that are computed frame by frame."""
+    """Sequence of arrays, one per frame, each computed when it is indexed."""
 
     def __init__(self, count: int, compute: Callable[[Any], Any]) -> None:
         self._count, self._compute = count, compute
@@ -164,7 +164,7 @@ def _normal_shapes(
     """Return offsets (b, n, 3) of bound normals for the shapes' weights, (t, b).
 
     The goal is the difference between the normals of the frame and of the stage's surface, both
-    transformed back before skinning: n → Mᵀ n. So hard edges stay hard.
+    transformed back before skinning: n → Mᵀ n with M from `matrices`. So hard edges stay hard.
     """
     normals_of = _normals_of(character)
     targets = np.empty((len(frames), 3 * len(rows)), np.float32)
@@ -263,7 +263,7 @@ def write_usd(
 
 
 def holds_several(character: Character, options: Mapping[str, Any]) -> bool:
-    """Return whether a file holds several motions: only blend shapes over a USD character do."""
+    """Return whether one file can hold several motions: blend shapes over a USD character."""
     shapes = options.get("points", POINTS[0]) == POINTS[0]
     return shapes and isinstance(character.source, UsdSource)
 

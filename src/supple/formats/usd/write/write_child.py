@@ -1,9 +1,9 @@
 """The process that writes USD: evaluates a stage, and writes a layer over it.
 
-It answers six requests. "files": the files of the stage. "record": the record of a layer of Supple.
-"survey": positions of the points of meshes at time codes, and the effect of offsets. "author": a
-layer with blend shapes and point caches, and its error. "curves": a layer with new values of
-animations, and its error. "new": a new stage.
+It answers six requests. "files": the files that a file refers to. "record": the record of a layer
+of Supple. "survey": positions of the points of meshes at time codes, and the effect of offsets.
+"author": a layer with blend shapes and point caches, and its error. "curves": a layer with new
+values of animations, and its error. "new": a new stage.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _answer(request: dict[str, Any], folder: Path, notes: list[str]) -> dict[str
 def _opened(
     request: dict[str, Any], clip: dict[str, Any], *, bound: bool = True
 ) -> tuple[Any, Any]:
-    """Return the new layer over the file's, and the stage of both; `bound` plays the clip."""
+    """Return the new layer over the file's, and the stage of both, playing the clip if `bound`."""
     # As for reading, references outside the file's folder are removed in memory.
     root = open_stage(Path(request["path"]), []).GetRootLayer()
     layer = Sdf.Layer.CreateAnonymous(".usda")
@@ -129,7 +129,10 @@ def _survey_clip(
     present: np.ndarray,
     matrices: np.ndarray,
 ) -> None:
-    """Compute positions at the frames of a clip, and matrices of the effect of offsets."""
+    """Fill `present` (t, n̄, 3) with positions at a clip's frames, in Supple's world.
+
+    Fill `matrices` (t, n̄, 3, 3), which map offsets in bind space in metres to displacements.
+    """
     outward = request["from_stage"]
     for k, code in enumerate(clip["codes"]):
         for mesh, requested, bound in zip(meshes, request["meshes"], bounds, strict=True):
@@ -181,7 +184,7 @@ def _curves(request: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _mark(layer: Any, added: str, request: dict[str, Any]) -> None:
-    """Record the addition and the file below; records of that file are not copied."""
+    """Store the request's record as `added` in the layer's data, and remove other records."""
     data = dict(layer.customLayerData)
     others = {name: value for name, value in data.items() if name not in ADDED}
     layer.customLayerData = {**others, added: request["record"]}
@@ -202,7 +205,7 @@ def _points_around(stage: Any, request: dict[str, Any]) -> list[dict[float, np.n
 
 
 def _stored(file: Path) -> Any:
-    """Map an array in the folder into memory; None without a file."""
+    """Map an array in a file into memory; return None if there is no such file."""
     return np.load(file, mmap_mode="r", allow_pickle=False) if file.exists() else None
 
 
@@ -220,7 +223,7 @@ def _widen_range(stage: Any, codes: np.ndarray) -> None:
 def _finished(
     layer: Any, stage: Any, request: dict[str, Any], frames: np.ndarray, folder: Path
 ) -> dict[str, Any]:
-    """Measure the error, then write the layer with its path to the original."""
+    """Measure the error, write the layer with its path to the original, and return the answer."""
     errors = [_largest_error(stage, request, k, frames) for k in range(len(request["clips"]))]
     error = max(errors, default=0.0)
     layer.subLayerPaths[0] = request["sublayer"]
@@ -260,7 +263,7 @@ def _dependencies(request: dict[str, Any]) -> list[str]:
 
 
 def _as_named(file: Path, folder: Path) -> Path | None:
-    """Return the file below the folder by the name that layers use; links are not resolved."""
+    """Return a file below the folder by the name that layers use, with links; None outside it."""
     real = folder.resolve()
     if not file.resolve().is_relative_to(real):
         return None
@@ -336,12 +339,12 @@ class _PlayedMesh:
 
     @property
     def takes_shapes(self) -> bool:
-        """Whether blend shapes can be added: it has a skeleton and is not flattened."""
+        """Whether blend shapes can be added: the mesh has a skeleton and `bound` is regular."""
         sizes = np.linalg.svd(self.bound, compute_uv=False)
         return bool(self._skin) and bool(sizes[-1] > 1e-6 * sizes[0] > 0)
 
     def points(self, code: float) -> np.ndarray:
-        """Return the points with blend shapes, before any transform, (n, 3) float32."""
+        """Return points (n, 3) at a time code with blend shapes, before any transform."""
         points = as_array(self.prim.GetAttribute("points").Get(code), np.float32, 3)
         if points is None:
             points = first_value(self.prim, "points", np.float32, 3)
@@ -357,7 +360,7 @@ class _PlayedMesh:
         return np.array(deformed)
 
     def placed(self, points: np.ndarray, code: float) -> np.ndarray:
-        """Return positions of points in the stage's world, (n, 3)."""
+        """Return positions (n, 3) of points in the stage's world, at a time code."""
         cache = UsdGeom.XformCache(Usd.TimeCode(code))
         if not self.skinned:
             return _transformed(points, cache.GetLocalToWorldTransform(self.prim))
@@ -368,7 +371,7 @@ class _PlayedMesh:
         return _transformed(np.array(skinned), frame)
 
     def probed(self, points: np.ndarray, code: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions of points, and matrices (n, 3, 3) of the effect of offsets.
+        """Return positions (n, 3), and matrices (n, 3, 3) from offsets of points to displacements.
 
         A skinned point is an affine function of its bound position for every skinning method.
         """
