@@ -92,7 +92,7 @@ class RigBones:
         return np.linalg.solve(blend, moved[:, :, None])[:, :, 0]
 
     def pose(self, rotations: Floats, first: Floats, near: Floats) -> Floats:
-        """Return `near` (s,) changed to these bone rotations and a first joint at `first` (3,)."""
+        """Return `near` (s,) changed to these bone rotations and a first joint at `first`."""
         result = near.copy()
         pose = result[self._core.entries]
         world = rotations @ self._bound
@@ -114,7 +114,7 @@ class RigBones:
         return result
 
     def posed(self, chain: BoneChain, root: Floats, near: Floats) -> Floats:
-        """Return `near` (s,) changed to the pose of a chain's bones relative to a root (4, 4)."""
+        """Return `near` (s,) changed to the pose of a chain's bones relative to a root."""
         turn, shift = root[:3, :3], root[:3, 3]
         return self.pose(turn.T @ chain.rotations, (chain.positions[0] - shift) @ turn, near)
 
@@ -171,7 +171,7 @@ class ShapedSkin:
         self._first = rig.rest_points - tables.rest
 
     def write(self, chain: BoneChain, root: Floats, near: Floats, out: Floats) -> None:
-        """Write offsets (n, 3) in the bind pose for the current bones; `root`, `near` are unused."""
+        """Write offsets (n, 3) in the bind pose for the current bones; `root`, `near` unused."""
         _write_features(chain.parents, chain.rotations, *self._frames, self._features)
         out[:] = self._first
         self._shapes.add(self._features, out)
