@@ -129,7 +129,7 @@ def _joint_of(name: str) -> str | None:
 
 
 def moving_entries(rig: Rig, size: float) -> Bools:
-    """Return a mask (s,) of parameters whose derivatives at rest move skin of this size in m."""
+    """Return a mask (s,) of parameters that move the skin at rest; `size` is the body's in m."""
     count = len(rig.parameters)
     jacobian = np.empty((rig.n_vertices, 3, 1))
     moving = np.zeros(count, bool)

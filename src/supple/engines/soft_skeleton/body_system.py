@@ -350,7 +350,7 @@ def _add_damping(
     """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian.
 
     `matrices` has row starts, columns, and values of K and of C in the upper triangle. `beta` and
-    `alpha` are β and α; `start` is φ*.
+    `alpha` are β and α over τ; `start` is φ*.
     """
     starts, columns, stiffness, damping = matrices
     for i in range(len(phi)):
@@ -392,7 +392,7 @@ def _write_preload(
 
 
 def _upper_rows(*matrices: Floats) -> tuple[Any, ...]:
-    """Return row starts, columns, and values per symmetric matrix, of their upper nonzeros."""
+    """Return row starts, columns, and values of each matrix, of a common upper triangle."""
     rows, columns = np.nonzero(np.triu(np.any([each != 0 for each in matrices], axis=0)))
     starts = np.searchsorted(rows, np.arange(len(matrices[0]) + 1))
     return starts, columns, *(each[rows, columns] for each in matrices)

@@ -229,7 +229,7 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
 
 
 def far_apart(rows: Floats, separation: float) -> Ints:
-    """Return indices of rows ≠ 0 that differ from the last one chosen by `separation` × largest."""
+    """Return indices of nonzero rows at least `separation` × largest norm from the last chosen."""
     smallest = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])

@@ -89,7 +89,7 @@ def _vectors(bones: RigBones, pose: Floats) -> Floats:
 
 
 def _nearest(vectors: Floats, to: Floats) -> Floats:
-    """Return of each vector r the nearer to `to` of r and r − 2π r/|r|, the same rotation."""
+    """Return each vector r, or r − 2π r/|r| (the same rotation) if that is nearer to `to`."""
     angles = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1.0 - 2.0 * np.pi / np.maximum(angles, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1) < np.linalg.norm(vectors - to, axis=1)

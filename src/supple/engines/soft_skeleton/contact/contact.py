@@ -223,7 +223,7 @@ class BodyContact:
         self._contacts.total[0] = self._system.active[0] = 0
 
     def end_step(self) -> None:
-        """End a step: store the objects' positions, and reset what counts within a step."""
+        """End a step: store the positions of the objects, from which the next step starts."""
         self.part_before, self.full = 0.0, False
         for k, rigid in enumerate(self.objects):
             self._were[k] = rigid.place[:3, 3]

@@ -164,7 +164,7 @@ def _to_contact_frame(n: Floats, tangents: Floats, motion: Floats) -> None:
 def write_friction_springs(
     contacts: ContactSet, colliders: Colliders, friction: float, system: ContactSystem
 ) -> None:
-    """Write stiffness and elongation of friction springs: at most μ times the last normal force."""
+    """Write stiffness and elongation of friction springs, with forces ≤ μ × last normal force."""
     for c in range(contacts.total[0]):
         point, collider = contacts.points[c], contacts.colliders[c]
         system.weights[c] = 0.0

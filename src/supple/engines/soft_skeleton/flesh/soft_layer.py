@@ -85,7 +85,7 @@ class FleshLayer:
         return np.broadcast_to(young, (count,))
 
     def thickness(self, skin: Floats) -> Floats:
-        """Return distances (n̄,) in m from `skin` (n̄, 3) to the nearest bone; the extent if none."""
+        """Return distances (n̄,) in m of skin points to bone; without bone, the skin's extent."""
         if not len(self.held):
             return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
         distances: Floats = cKDTree(self.mesh.vertices[self.held]).query(skin)[0]
