@@ -187,7 +187,7 @@ class _Reduction(NamedTuple):
 def _reduce(
     rig: FleshRig, body: ElasticBody, held: Ints, poses: list[Floats], modes: int, seed: int
 ) -> _Reduction:
-    """Condense the interior, and find modes for its nonlinear response."""
+    """Return the flesh in coordinates of free parameters and `modes` interior modes."""
     jacobian, every = rig.jacobian.copy(), interior_vertices(body.mesh, held)
     interior = every[vertices_near(body.mesh, _jacobians(rig, poses), RINGS)[every]]
     rotations = VertexRotations(body.mesh, interior)
@@ -254,7 +254,7 @@ def _flesh(
 def prepared_character(character: Character, options: Mapping[str, Any]) -> Character | None:
     """Return a character with flesh where a build's options make shapes free.
 
-    None if the rig implies no bone: see `has_anatomy`.
+    Return None if the rig has no bones (`has_anatomy`).
     """
     if not has_anatomy(character.rig):
         return None
@@ -301,7 +301,7 @@ def shaped_flesh(character: Character, entries: Ints) -> Character:
 
 
 def checked_held(bones: ArrayLike | None, count: int) -> Ints:
-    """Return tet vertices in bone, ascending; none for None."""
+    """Return indices of tet vertices in bone, ascending; empty for None."""
     listed = np.asarray([] if bones is None else bones)
     if listed.size and (listed.ndim != 1 or listed.dtype.kind not in "iu" or listed.min() < 0):
         raise SuppleError("bones must be a list of indices of tet vertices")
@@ -311,7 +311,7 @@ def checked_held(bones: ArrayLike | None, count: int) -> Ints:
 
 
 def _bounds(character: Character, entries: Ints, bounds: Bounds) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds (k,) of the free parameters."""
+    """Return lower and upper bounds (k,) of the free parameters, infinite where there are none."""
     lower, upper = np.full(len(entries), -np.inf), np.full(len(entries), np.inf)
     parameters = [character.rig.parameters[entry] for entry in entries]
     shapes = affine_entries(character.rig, entries)
@@ -354,9 +354,10 @@ def unresolved_stiffness(
 ) -> Floats:
     """Return Σ_v a_v E_v/ℓ r_vᵀr_v (k, k), with r the skin's motion by shapes minus that of tets.
 
-    A cell of width ℓ that the skin shears by r resists like a layer of that thickness. Without it,
-    eight shapes of cheeks and neck that move three vertices of a coarse head can cancel each other:
-    weights went from 0 to 1 in a step. `moved` is the rig on the tets, at rest with its Jacobian.
+    a are areas, E Young's moduli, and ℓ is the tets' edge length: a cell of width ℓ that the skin
+    shears by r resists like a layer of that thickness. Without this stiffness, eight shapes of
+    cheeks and neck that move three vertices of a coarse head can cancel each other: weights went
+    from 0 to 1 in a step. `moved` is the rig on the tets, at rest with its Jacobian.
     """
     k = len(moved.entries)
     shapes = np.flatnonzero(moved.shapes)
@@ -378,7 +379,7 @@ def unresolved_stiffness(
 
 
 def _skin_young(mesh: TetMesh, material: Material, embedding: csr_array) -> Floats:
-    """Return Young's modulus (n̄,) of the tets around each vertex of the skin."""
+    """Return the mean Young's modulus (n̄,) in Pa of the tets around each vertex of the skin."""
     young = np.broadcast_to(np.asarray(material.young, np.float64), (len(mesh.tets),))
     corners, n = mesh.tets.ravel(), len(mesh.vertices)
     total = np.bincount(corners, np.repeat(young, 4), n)

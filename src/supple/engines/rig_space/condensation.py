@@ -39,7 +39,7 @@ def interior_vertices(mesh: TetMesh, held: Ints) -> Ints:
 
 
 def moved_vertices(jacobian: Floats) -> Bools:
-    """Return a mask (n, k) of vertices that columns of ∂Φ/∂p (n, 3, k) displace noticeably."""
+    """Return a mask (n, k) of displacements by ∂Φ/∂p (n, 3, k) above `FAINT` times the largest."""
     moved = np.abs(jacobian).max(axis=1)
     return np.asarray(moved > FAINT * np.maximum(moved.max(axis=0, initial=0.0), 1e-300))
 
@@ -100,7 +100,7 @@ def held_modes(body: ElasticBody, interior: Ints, count: int) -> Floats:
 
 
 def _without_faint(corrections: Floats, jacobian: Floats) -> Floats:
-    """Drop small corrections, and round the others as model files do.
+    """Return corrections with small ones set to zero, rounded to float32 as in model files.
 
     The effect of a shape of the belly on the inside of a leg is negligible, but costs as much.
     """
@@ -151,7 +151,7 @@ def interior_snapshots(
     count: int,
     rng: np.random.Generator,
 ) -> list[Snapshot]:
-    """Draw `count` states at the key poses in turn, and compute the interior's equilibrium in each.
+    """Return up to `count` random states at the key poses, with the interior in equilibrium.
 
     Condensation is linear, and without modes of the nonlinear response at large motions a body is
     too stiff: for a trunk that swings by a third of its length, six such modes were worth more than
@@ -191,13 +191,13 @@ def interior_snapshots(
 
 
 def _extent(points: Floats, moved: Floats) -> float:
-    """Return the size of the part that moves by at least a fifth of the maximum."""
+    """Return the diagonal in m of the part that moves by at least a fifth of the maximum."""
     part = points[moved >= 0.2 * moved.max()]
     return float(np.linalg.norm(np.ptp(part, axis=0)))
 
 
 class _Drawing:
-    """Directions of free parameters: responses to shaking, and soft directions, in turn."""
+    """Random directions (k,) of free parameters: soft ones, and responses to shaking, in turn."""
 
     def __init__(
         self,
@@ -234,7 +234,7 @@ class _Drawing:
 def snapshot_modes(
     snapshots: Sequence[Snapshot], stiffness: Floats, others: Floats, count: int
 ) -> Floats:
-    """Return principal modes (q, 3, m) of the snapshots beyond condensation, by elastic energy.
+    """Return unit principal modes (q, 3, m) of the snapshots' `left`, by elastic energy.
 
     `stiffness` (3q, 3q) is sparse, of the interior at rest; `others` (q, 3, e) are projected out.
     """

@@ -65,7 +65,7 @@ class RigSpaceCrowd:
         return tuple(simulator.step(pose, root).limits for simulator, pose, root in inputs)
 
     def surfaces(self, out: Singles | None = None) -> Singles:
-        """Return all skins in the world, (n, n̄, 3) float32. `out` is overwritten."""
+        """Return all skins in the world, (n, n̄, 3) float32: a new array, or `out`."""
         target = checked_frames(out, (self.n, len(self.model.surface.vertices), 3))
         for skin, simulator in zip(target, self._simulators, strict=True):
             simulator.surface(skin)

@@ -21,7 +21,7 @@ MAX_ITERATIONS, SMALLEST_CHANGE = 30, 1e-3
 
 
 def affine_entries(rig: Rig, entries: Ints) -> Bools:
-    """Return which parameters (k,) a rig is affine in, such as weights of shapes."""
+    """Return a mask (k,) of the parameters `entries` that a rig is affine in, such as shapes."""
     return np.array([rig_jacobian(rig, np.array([e]), _NONE).affine for e in entries], bool)
 
 
@@ -29,7 +29,7 @@ _NONE = np.zeros(1, np.int64)
 
 
 class FleshRig:
-    """Φ and ∂Φ/∂p_f of tet vertices at a key pose and offsets of the free parameters.
+    """Positions Φ of tet vertices, and ∂Φ/∂p, at a key pose plus offsets of free parameters p.
 
     Bones do not follow parameters that the rig is affine in: a shape bulges the flesh only. With
     `vertices`, only these are placed, and `held` are indices among them. `differences` selects
@@ -80,7 +80,7 @@ class FleshRig:
         return True
 
     def rotated_shapes(self) -> Floats | None:
-        """(n, 3, k) δ of an affine rig that moves flesh by A δ, or None; see `write_frames`."""
+        """Return δ (n, 3, k) of an affine rig with ∂Φ/∂p = A δ, or None for other rigs."""
         deltas = getattr(self._jacobian, "deltas", None) if self.affine else None
         if deltas is None:
             return None
@@ -89,7 +89,7 @@ class FleshRig:
         return shapes
 
     def write_frames(self, out: Positions) -> None:
-        """Write A (n, 3, 3) at the key pose."""
+        """Write A (n, 3, 3) at the key pose, which transforms `rotated_shapes`."""
         self._jacobian.write_frames(self._pose, out)  # type: ignore[attr-defined]
 
     def move(self, away: Floats, *, jacobian: bool = True) -> None:
@@ -173,7 +173,7 @@ class VertexRotations:
         _follow_rotations(self._starts, self._columns, self._slopes, positions, self.matrices)
 
     def among(self, places: Ints) -> Self:
-        """Return a copy for positions of some vertices, at indices `places` (n,) among them."""
+        """Return a copy for arrays of some vertices, in which tet vertex v has row `places[v]`."""
         twin = self.fork()
         twin._columns = places[self._columns].astype(np.int32)
         return twin
@@ -259,10 +259,10 @@ def _rotate_towards(
 
 
 class CorotatedFlesh:
-    """x(c) = Φ(key + c_p) + R (Z c_p + Ψ c_m), and Y = ∂x/∂c for fixed R.
+    """Flesh at x(c) = Φ(key + c_p) + R (Z c_p + Ψ c_m), and Y = ∂x/∂c for fixed R.
 
-    R are rotations of the flesh around the interior vertices (q,); `corrections` (q, 3, K) are Z
-    and Ψ of these.
+    c_p are offsets of the free parameters, c_m amplitudes of interior modes. R are rotations of the
+    flesh around the interior vertices (q,); `corrections` (q, 3, K) are Z and Ψ of these.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class CorotatedFlesh:
         self.rig.set_key(pose)
 
     def turn(self, c: Floats) -> None:
-        """Update R for the rig at coordinates c (K,)."""
+        """Update the rotations R for the rig at coordinates c (K,)."""
         self.rig.move(c[: self.n_free], jacobian=False)
         self.rotations.follow(self.rig.positions)
 

@@ -106,7 +106,7 @@ def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
 
 
 def _nearest_pattern(pattern: str, names: Sequence[str]) -> str | None:
-    """Return the nearest name, or for a pattern ``tial*`` the nearest beginning, ``Tail*``."""
+    """Return the nearest name, or beginning (``Tail*`` for ``tial*``); None if none is near."""
     stem = pattern.split("*")[0]
     begins = bool(stem) and stem != pattern
     by_key = {(name[: len(stem)] if begins else name).casefold(): name for name in reversed(names)}
@@ -129,7 +129,7 @@ def _joint_of(name: str) -> str | None:
 
 
 def moving_entries(rig: Rig, size: float) -> Bools:
-    """Return a mask (s,) of parameters that move the skin, by derivatives at rest."""
+    """Return a mask (s,) of parameters that move the skin at rest; `size` is the body's in m."""
     count = len(rig.parameters)
     jacobian = np.empty((rig.n_vertices, 3, 1))
     moving = np.zeros(count, bool)
@@ -142,7 +142,7 @@ def moving_entries(rig: Rig, size: float) -> Bools:
 
 
 def _unkeyed(character: Character, moving: Bools) -> Ints:
-    """Return parameters that move flesh and that no motion keys: shapes, and whole chains."""
+    """Return indices of moving parameters that no motion keys: shapes, and whole chains."""
     rig, motions = character.rig, list(character.motions.values())
     change = np.zeros(len(rig.parameters))
     for motion in motions:
@@ -220,7 +220,7 @@ def values_by_parameter(
 
 
 def usual_springs(model: RigSpaceModel, alpha: float, beta: float) -> Springs:
-    """Return the default springs of a model with damping αM + βK: joints follow, others do not."""
+    """Return the default springs: κ > 0 for angles of joints, 0 for others; damping αM + βK."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if checked_number(name, value) < 0:
             raise SuppleError(f"{name} is {value:g}; it must not be negative")

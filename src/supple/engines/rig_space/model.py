@@ -139,7 +139,7 @@ class RigSpaceModel(StoredModel):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Sizes: ``tets``, ``free``, ``modes``, ``cubature``."""
+        """Numbers of ``tets``, ``free`` parameters, interior ``modes`` and ``cubature`` tets."""
         return {
             "tets": len(self.mesh.tets),
             "free": len(self.entries),
@@ -154,7 +154,7 @@ class RigSpaceModel(StoredModel):
 
     @cached_property
     def interior(self) -> Ints:
-        """Tet vertices that follow neither the surface nor bones."""
+        """(q,) tet vertices that are neither on the boundary nor in bone, ascending."""
         return interior_vertices(self.mesh, self.held)
 
     @cached_property
@@ -164,7 +164,7 @@ class RigSpaceModel(StoredModel):
 
     @cached_property
     def _columns_by_vertex(self) -> tuple[Bools, Bools]:
-        """Masks of coordinates (n, K) that displace a vertex, and of vertices (n,) that move."""
+        """Masks (n, K) of coordinates that displace a vertex, and (n,) of noticeable motion."""
         rig = FleshRig(self.tet_rig, self.entries, self.held)
         rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
         moved = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
@@ -215,7 +215,7 @@ class RigSpaceModel(StoredModel):
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
-        """Make the model of the fields of a file; refuse fields that contradict each other."""
+        """Return the model with these fields; raise FormatError for an inconsistent file."""
         mesh = fields["mesh"]
         if fields["tet_rig"].n_vertices != len(mesh.vertices):
             raise FormatError("has a tet rig that does not fit its tets")

@@ -248,7 +248,7 @@ class RigSpaceSimulator(ContactSimulator):
         c: Floats,
         rate: Floats,
     ) -> None:
-        """Set pose, root, and coordinates (K,) with their rates."""
+        """Set pose, root and coordinates (K,), with rates; `past` is pose and root a `dt` ago."""
         h, solver = self._h, self._solver
         earlier = (pose, root) if past is None else past
         solver.place(earlier[0], c - self._dt * rate)
@@ -267,7 +267,7 @@ class RigSpaceSimulator(ContactSimulator):
             self._track = PoseTrack.moving(*past, self.pose, self.root)
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> RigSpaceStep:
-        """Advance the state by `dt` to a pose and root that are checked; return a report."""
+        """Advance by `dt` to a pose and root, with forces in N on vertices of the skin."""
         loads = loads if loads is not None and len(loads[0]) else None
         if self._control is not None:
             self._control.begin()
@@ -347,7 +347,7 @@ class RigSpaceSimulator(ContactSimulator):
         return SolverReport(report.counts, limits)
 
     def _advance_in_contact(self, stage: StageProblem, root: Floats) -> SolverReport:
-        """Advance in contact with obstacles."""
+        """Solve a stage with contact forces of obstacles at the predicted pose."""
         guess = self._free_pose(stage.pose, stage.guess)
         touch = self._skin_push.touching(guess, root, self._obstacles, self._friction_start())
         if touch is None:
@@ -364,7 +364,7 @@ class RigSpaceSimulator(ContactSimulator):
         return FrictionStart(self.friction, self._h, self.parameters, self.root)
 
     def _limit_displacement(self, pose: Floats) -> tuple[str, ...]:
-        """Keep flesh within the limit of its key; return the limits that acted."""
+        """Scale coordinates so that flesh is within the limit of its key; return acting limits."""
         solver, c = self._solver, self._c
         far, limit = float(farthest(solver.x, solver.key, c)), self._limit * self._size
         if not math.isfinite(far):
@@ -378,7 +378,7 @@ class RigSpaceSimulator(ContactSimulator):
         return ("displacement",)
 
     def _free_pose(self, pose: Floats, c: Floats) -> Floats:
-        """Return a key pose plus the offsets of its free parameters."""
+        """Return a key pose (s,) plus the offsets of free parameters in coordinates c (K,)."""
         result = pose.copy()
         result[self.model.entries] += c[: len(self.model.entries)]
         return result

@@ -31,7 +31,7 @@ class FrictionStart(NamedTuple):
 
 
 class SkinContact:
-    """A penalty ½ ΔpᵀAΔp − bᵀΔp on changes of the parameters from their guess.
+    """Contact energy ½ ΔpᵀAΔp − bᵀΔp in J of changes Δp of the parameters from their guess.
 
     `matrix` is A (k, k) and `pull` is b (k,); `turn` (3, 3) is the rotation of the root.
     """
@@ -41,7 +41,7 @@ class SkinContact:
         self._force, self._slope, self._count = np.zeros(3), np.zeros((3, count)), 0
 
     def add_contact(self, rows: Floats, normals: Floats, hard: Floats, depth: Floats) -> None:
-        """Add ½ h (d − n·J̄Δp)² of vertices at depths d (m,), with rows J̄ (m, 3, k)."""
+        """Add ½ h (d − n·J̄Δp)² of vertices at depths d (m,), with h = `hard` and J̄ = `rows`."""
         lifted = np.einsum("vi,vik->vk", normals @ self._turn, rows)
         self.matrix += lifted.T @ (hard[:, None] * lifted)
         self.pull += lifted.T @ (hard * depth)
@@ -54,7 +54,7 @@ class SkinContact:
     ) -> None:
         """Add ½ g |s + (1 − n nᵀ) J̄Δp|² of vertices that slip by s (m, 3) in `span` seconds.
 
-        `load` (m,) is the bound μ λ of the friction force.
+        `load` (m,) is the bound μ λ of the friction force in N, which determines g.
         """
         tangential = slip - np.einsum("vi,vi->v", slip, normals)[:, None] * normals
         grip = friction_weights(1.0, load, np.linalg.norm(tangential, axis=1) / span) / span
@@ -84,7 +84,7 @@ class SkinPush:
         self._touched: tuple[bytes, Jacobian, Floats] | None = None
 
     def _rows(self, pose: Floats, vertices: Ints) -> Floats:
-        """Return J̄ (m, 3, k) of some vertices; the tables of the last ones are cached."""
+        """Return J̄ = ∂Φ̄/∂p_f (m, 3, k) of vertices (m,), in an array that later calls reuse."""
         key = vertices.tobytes()
         if self._touched is None or self._touched[0] != key:
             jacobian = rig_jacobian(self._rig, self._entries, vertices)
@@ -94,7 +94,7 @@ class SkinPush:
         return rows
 
     def pushed(self, pose: Floats, vertices: Ints, forces: Floats) -> Floats:
-        """Return J̄ᵀ f (k,) of forces (m, 3) in the root's frame."""
+        """Return J̄ᵀ f (k,) of forces f (m, 3) in N, in the root's frame, on vertices (m,)."""
         forces_on_parameters: Floats = np.einsum("vik,vi->k", self._rows(pose, vertices), forces)
         return forces_on_parameters
 
@@ -105,7 +105,7 @@ class SkinPush:
         obstacles: Sequence[Obstacle],
         rub: FrictionStart | None = None,
     ) -> SkinContact | None:
-        """Return the contact of the skin with obstacles at a predicted pose, or None."""
+        """Return the skin's contact with obstacles at a predicted pose; None if none touches it."""
         world = self._in_world(pose, root)
         touch: SkinContact | None = None
         before: Floats | None = None
@@ -134,7 +134,7 @@ class SkinPush:
         return touch
 
     def _in_world(self, pose: Floats, root: Floats) -> Floats:
-        """Return the skin of the rig at a pose and root, (n̄, 3)."""
+        """Return the skin in the world at a pose and root, (n̄, 3)."""
         self._placement.place(pose, self._skin)
         skin: Floats = self._skin @ root[:3, :3].T + root[:3, 3]
         return skin

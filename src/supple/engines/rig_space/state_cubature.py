@@ -83,7 +83,7 @@ def train_cubature(
 
 
 def _bounded(missed: Floats, stiffness: Floats) -> Floats:
-    """Bound corrections by a fraction of the stiffness.
+    """Return corrections (K, K) bounded by `MOST_MISSED` times the stiffness.
 
     Corrections are quadratic, unlike the tets' energy: a large negative one would dominate far from
     rest, and flesh would fly apart.
@@ -101,7 +101,7 @@ def _states(
     snapshots: Sequence[Snapshot],
     rng: np.random.Generator,
 ) -> list[tuple[Floats, Floats]]:
-    """Return key poses and coordinates (K,): snapshots, some with random interior modes."""
+    """Return key poses and coordinates (K,) of the snapshots; odd ones have random modes added."""
     k = flesh.n_free
     corrections = flesh.corrections[:, :, k:]
     modes = corrections.reshape(3 * len(corrections), flesh.size - k)
@@ -171,14 +171,14 @@ class _Forces:
         return self._table @ residual
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
-        """Return forces (c, rows) of some tets."""
+        """Return combined forces (c, rows) of the tets `chosen` (c,)."""
         return self._table[chosen]
 
 
 def _moving_tets(flesh: CorotatedFlesh, tets: Ints, snapshots: Sequence[Snapshot]) -> Ints:
     """Return tets with a corner that some coordinate moves noticeably.
 
-    The wire in a trunk moves the whole elephant by a millionth, and half of its cubature was there.
+    Without this, half of an elephant's cubature was in flesh that its trunk moves by a millionth.
     """
     moved: Bools = np.asarray(moved_vertices(_rest_columns(flesh)).any(axis=1))
     for snapshot in snapshots[::8]:

@@ -148,7 +148,7 @@ def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) ->
 def sparse_weights(
     points: Floats, target: Floats, allowed: float, *, drop: bool = True
 ) -> tuple[Floats, Floats]:
-    """Find a few surface vertices that explain an interior one (hahn2013 Algorithm 1).
+    """Fit weights of a few surface vertices to an interior one (hahn2013 Algorithm 1).
 
     Vertices with the smallest weights of an L₁-regularised fit are dropped until the error exceeds
     `allowed` (δ, in m) and 1.5 times that of the fit with all vertices. For non-negative weights
@@ -195,7 +195,7 @@ class Interior(Protocol):
         """Place interior vertices of x (n, 3), from their current positions as initial guess."""
 
     def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
-        """Return ∂x/∂p (n, 3, k) with the interior following, from that of the rig."""
+        """Return ∂x/∂p (n, 3, k): the rig's `jacobian`, with the interior following the surface."""
 
 
 class StaticInterior:
@@ -234,7 +234,7 @@ class StaticInterior:
                 break
 
     def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
-        """Return Y = [∂s/∂p; −K_QQ⁻¹ K_QS ∂s/∂p]."""
+        """Return Y = [∂s/∂p; −K_QQ⁻¹ K_QS ∂s/∂p] (n, 3, k), S the surface and Q the interior."""
         columns = jacobian.copy()
         if len(self._free):
             self._factorise(x, key)
@@ -264,7 +264,7 @@ class SkinnedInterior:
         x[self._interior] = self._weights @ x[self._surface] + self._offset
 
     def columns(self, x: Floats, key: Floats, jacobian: Floats) -> Floats:
-        """Return Y = [∂s/∂p; W ∂s/∂p]."""
+        """Return Y = [∂s/∂p; W ∂s/∂p] (n, 3, k) of the surface s and the interior W s."""
         columns = jacobian.copy()
         flat = columns.reshape(len(columns), -1)
         flat[self._interior] = self._weights @ flat[self._surface]

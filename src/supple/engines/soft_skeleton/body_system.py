@@ -46,9 +46,11 @@ ROUGH = 0.5
 class BodySystem:
     """Energy H(q) of a stage, its derivatives, and Newton's change of q.
 
-    H = ½ Σ m |x − x̂|²/τ² − Σ m g·x + W(φ) + damping + springs of joints + contact, of points x on
-    bones and flesh, flesh φ, and objects. Coordinates: 3 + 3K of bones, m of flesh, 6 per object.
-    `alpha` and `beta` damp the flesh; `sag` is whether gravity deforms it at rest.
+    H = ½ Σ m |x − x̂|²/τ² − Σ m g·x + W(φ) + damping + springs of joints + contact. Sums are over
+    mass points x of bones, flesh and objects, with the integrator's targets x̂ and effective step τ.
+    W is the elastic energy of the flesh. The coordinates q are 3 + 3K of bones, φ (m,) of flesh,
+    and 6 per object. The flesh is damped by `alpha` M + `beta` K; `sag` is whether gravity deforms
+    it at rest.
     """
 
     def __init__(
@@ -88,34 +90,34 @@ class BodySystem:
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float) -> None:
-        """Set critically damped springs towards the pose, of a frequency in Hz."""
+        """Set critically damped springs from each joint to the pose, by their frequency in Hz."""
         omega, self._tracking = 2 * math.pi * frequency, frequency
         self._springs.springs[:] = self.model.inertias * omega**2
         self._springs.dampers[:] = 2 * self.model.inertias * omega
 
     def set_joints(self, stiffness: float, damping: float) -> None:
-        """Set springs towards rest, and dampers, of frequencies in Hz."""
+        """Set springs of the joints to the bind pose, and their dampers, by frequencies in Hz."""
         soft = 2 * math.pi * not_negative("joint_stiffness", stiffness, " Hz")
         slow = 2 * math.pi * not_negative("joint_damping", damping, " Hz")
         self._springs.rest[:] = self.model.inertias * soft**2
         self._springs.drags[:] = 2 * self.model.inertias * slow
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
-        """Set gravity (3,), and the preload of flesh at rest with bone rotations (K, 3, 3)."""
+        """Set gravity (3,) in m/s², and its preload with bone rotations `rest` (K, 3, 3)."""
         self.gravity[:] = gravity
         self._preload[:] = 0.0
         if not self._sag:
             _write_preload(self.model.points, self.model.masses, rest, gravity, self._preload)
 
     def start(self, before: BoneChain, now: BoneChain, dt: float) -> None:
-        """Start at rest or, if bones were elsewhere a step earlier, in motion."""
+        """Start at the bones `now`, with the velocities from `before` to `now` in `dt` seconds."""
         self._points.place(before, self.phi)
         earlier = self._points.x.copy()
         self._points.place(now, self.phi)
         self._start_history((self._points.x - earlier) / dt, before.difference(now) / dt)
 
     def start_moving(self, chain: BoneChain, speeds: Floats) -> None:
-        """Start with velocities of the bones (3 + 3K,)."""
+        """Start with velocities (3 + 3K,) of the bones: m/s of the first joint, then rad/s."""
         small, ends = 1e-6, []
         for sign in (1, -1):
             moved = chain.fork()
@@ -126,7 +128,7 @@ class BodySystem:
         self._start_history((ends[0] - ends[1]) / (2 * small), speeds)
 
     def _start_history(self, velocities: Floats | float, rates: Floats | float) -> None:
-        """Start at the current points, with their velocities (n, 3) and rates of the bones."""
+        """Reset to the current points, with velocities (n, 3), and rates (3 + 3K,) of bones."""
         self._world.reset(self._points.x, velocities)
         self._flesh.reset(self.phi)
         self._rate[:], self._gain[:] = 0.0, 0.0
@@ -138,7 +140,7 @@ class BodySystem:
         return float(_fastest(self._world.v))
 
     def momentum(self) -> tuple[Floats, Floats]:
-        """Return Σ m v and Σ x × m v of the body."""
+        """Return the body's momentum Σ m v in N s, and Σ x × m v about the origin in N m s."""
         momenta = self.model.masses[:, None] * self._world.v
         return momenta.sum(axis=0), np.cross(self._world.x, momenta).sum(axis=0)
 
@@ -151,7 +153,7 @@ class BodySystem:
         target: BoneChain,
         target_before: Floats,
     ) -> None:
-        """Begin a stage, and extrapolate with the last velocities."""
+        """Begin a stage of h seconds, and extrapolate bones, flesh and objects to its end."""
         self._target_first = target_before
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
@@ -178,7 +180,10 @@ class BodySystem:
         skin: BodyPoints,
         pushed: tuple[Ints, Floats] | None,
     ) -> None:
-        """Write gradient and Hessian at the current bones, flesh and objects."""
+        """Write gradient and Hessian at the current bones, flesh and objects.
+
+        `pushed` is skin vertices (k,) and forces (k, 3) on them in N; None for no forces.
+        """
         model, points, tau = self.model, self._points, self._tau
         gradient, hessian, bones = self._gradient, self._hessian, self._bones
         _clear(gradient, hessian, self._weight)
@@ -200,7 +205,7 @@ class BodySystem:
         self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
 
     def _add_weight(self) -> None:
-        """Add gravity; joints that track a pose are compensated, as by muscles."""
+        """Add gravity, except its torques on joints that track a pose, which muscles would hold."""
         self._held[:] = 0.0
         if self._tracking:
             self._held[1:] = self._weight[6 : self._bones].reshape(-1, 3)
@@ -230,7 +235,7 @@ class BodySystem:
         return int(acting)
 
     def advance(self, chain: BoneChain, limits: set[str]) -> bool:
-        """Solve, and change bones, flesh and objects; return False without a solution."""
+        """Apply Newton's change to bones, flesh and objects; return False if the solve fails."""
         driven, change = self.root_mode == "driven", self._solution.change
         self._reaction[:] = self._gradient[:6]
         self.pulling = math.inf  # until there is a solution
@@ -303,7 +308,7 @@ class BodySystem:
         self._flesh.set_state(state.part("flesh"))
 
     def readings(self) -> dict[str, Any]:
-        """Return torques of the joints and, of a driven root, its reaction."""
+        """Return joint torques (K, 3) in N m, and force and torque (3,) on a driven root."""
         readings: dict[str, Any] = {"torques": self._torques + self._held}
         if self.root_mode == "driven":
             reaction = self._reaction.copy()
@@ -344,7 +349,8 @@ def _add_damping(
 ) -> None:
     """Add (β K + α C) (φ − φ*) and the preload to the gradient, and the matrix to the Hessian.
 
-    `matrices` has starts, columns and values of K and C, of the upper triangle row by row.
+    `matrices` has row starts, columns, and values of K and of C in the upper triangle. `beta` and
+    `alpha` are β and α over τ; `start` is φ*.
     """
     starts, columns, stiffness, damping = matrices
     for i in range(len(phi)):
@@ -361,7 +367,7 @@ def _add_damping(
 
 @compiled
 def _add_pushes(body: PosedPoints, vertices: Ints, forces: Floats, gradient: Floats) -> None:
-    """Subtract Σ Jᵀ f of forces (k, 3) on vertices."""
+    """Subtract Σ Jᵀ f of forces f (k, 3) on vertices (k,) from the gradient."""
     size = len(gradient)
     columns, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))
     for r in range(len(vertices)):
@@ -375,7 +381,7 @@ def _add_pushes(body: PosedPoints, vertices: Ints, forces: Floats, gradient: Flo
 def _write_preload(
     tables: PointTables, masses: Floats, rotations: Floats, gravity: Floats, out: Floats
 ) -> None:
-    """Add Σ m Ψᵀ Gᵀ g at rest, which balances gravity on the flesh."""
+    """Add Σ m w Ψᵀ Gᵀ g at rest to `out` (m,): the preload that balances gravity on the flesh."""
     for i in range(len(masses)):
         for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
             w, G = tables.weights[at] * masses[i], rotations[tables.bones[at]]
@@ -386,14 +392,14 @@ def _write_preload(
 
 
 def _upper_rows(*matrices: Floats) -> tuple[Any, ...]:
-    """Return the nonzeros of the upper triangles of symmetric matrices, row by row."""
+    """Return row starts, columns, and values of each matrix, of a common upper triangle."""
     rows, columns = np.nonzero(np.triu(np.any([each != 0 for each in matrices], axis=0)))
     starts = np.searchsorted(rows, np.arange(len(matrices[0]) + 1))
     return starts, columns, *(each[rows, columns] for each in matrices)
 
 
 def _flesh_mass(tables: PointTables, masses: Floats, m: int) -> Floats:
-    """Return Σ m ΨᵀΨ of the flesh alone, (m, m)."""
+    """Return the mass matrix Σ_i m_i Ψ_iᵀΨ_i (m, m) of the flesh coordinates, in kg."""
     mass = np.zeros((m, m))
     for i in range(len(masses)):
         entries = slice(tables.flesh_starts[i], tables.flesh_starts[i + 1])

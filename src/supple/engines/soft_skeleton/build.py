@@ -159,9 +159,9 @@ def _residual_flexibility(
 ) -> tuple[sp.csr_array, ...]:
     """Return (K⁻¹ − U (UᵀKU)⁻¹ Uᵀ) Nᵀ: the response to normal loads that handles lack.
 
-    Handles are three to five times too stiff under a small sphere. With the residual among the
-    points in contact, the force is that of the full flesh: 1.00 to 1.06 times, where 82 handles of
-    a body alone had 3.1 to 4.2 times. `shapes` are x, y and z of U (n, m). Returns x, y and z of
+    Handles are three to five times too stiff under a small sphere. With this flexibility added at
+    contacts, the force is 1.00 to 1.06 times that of the full flesh; with 82 handles alone it was
+    3.1 to 4.2 times. `shapes` are x, y and z of U (n, m). Returns x, y and z of
     the motion (p, p) of the outer vertices, a row each, by a force of 1 N along the normal of each,
     a column; entries between distant vertices are dropped.
     """
@@ -241,7 +241,7 @@ def _points(
     count: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return mass points, skin points, and moments of inertia of the joints."""
+    """Return the model's fields ``points``, ``masses``, ``skin`` and ``inertias``."""
     rest, skin = np.asarray(character.rig.rest_pose, np.float64), character.surface.vertices
     weights = layer.weights
     masses = _fullness(character.surface, layer) * layer.body.vertex_masses()
@@ -269,7 +269,7 @@ def _points(
 
 
 def _fullness(surface: SurfaceMesh, layer: FleshLayer) -> float:
-    """Return the volume inside the skin over that of the tets, if the skin is closed.
+    """Return the skin's volume over that of the tets, or 1 if it is not between 0.5 and 1.2.
 
     Tets extend beyond the skin: with 3,000 of them a person of 70 kg weighed 90 kg.
     """
@@ -285,7 +285,7 @@ def _unposing(bones: RigBones, weights: sp.csr_array, rest: Floats) -> Floats:
 
 
 def _rotated(shapes: list[sp.csr_array], rotations: Floats) -> list[sp.csr_array]:
-    """Transform the directions of Ψ by a matrix per point."""
+    """Return x, y and z of Ψ with directions transformed by `rotations` (n, 3, 3) of the points."""
     pattern = shapes[0]
     rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
     values = np.column_stack([each.data for each in shapes])
@@ -298,7 +298,7 @@ def _rotated(shapes: list[sp.csr_array], rotations: Floats) -> list[sp.csr_array
 
 
 def _inertias(bones: RigBones, bound: Floats, masses: Floats, weights: sp.csr_array) -> Floats:
-    """Return the mean moment of inertia (K,) of everything below each joint, about it."""
+    """Return the mean moment of inertia (K,) in kg m², about each joint, of all bones below it."""
     count, parents = len(bones.parents), bones.parents
     inertias, table = np.zeros(count), weights.toarray() * masses[:, None]
     for joint in range(count):

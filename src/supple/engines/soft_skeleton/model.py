@@ -38,7 +38,7 @@ MOST_BONES = 4096
 
 
 class _Flesh(Field):
-    """Tets of the cubature: `FleshTables`."""
+    """Field of a model file: the cubature tets, `FleshTables`."""
 
     def write(self, owner: Any, writer: FieldWriter) -> None:
         """Write the tables."""
@@ -66,7 +66,7 @@ class _Flesh(Field):
 
 @dataclass(frozen=True)
 class _Points(Field):
-    """Points that follow bones and flesh: `PointTables`; `count` is the symbol of their number."""
+    """Field of a model file: `PointTables`; `count` is the symbol of the number of points."""
 
     count: str
 
@@ -101,7 +101,7 @@ class _Points(Field):
 
 
 class _Bones(Field):
-    """Names and parents of the bones, each after its parent."""
+    """Field of a model file: names and parents of the bones, each after its parent."""
 
     def write(self, owner: Any, writer: FieldWriter) -> None:
         """Write names, and parents plus one."""
@@ -220,7 +220,7 @@ class SoftSkeletonModel(StoredModel):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Sizes: ``bones``, ``handles``, ``coordinates``, ``cubature``, ``points``, ``tets``."""
+        """Numbers of bones, handles, coordinates, tets and so on, and ``cubature_error``."""
         return {
             "bones": len(self.parents),
             "handles": len(self.handles),
@@ -239,7 +239,7 @@ class SoftSkeletonModel(StoredModel):
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
-        """Make the model of the fields of a file; refuse fields that contradict each other."""
+        """Return the model with these fields; raise FormatError for an inconsistent file."""
         if not len(fields["stiffness"]):
             raise FormatError("has an empty stiffness matrix")
         counts = fields["sizes"]

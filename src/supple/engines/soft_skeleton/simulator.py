@@ -185,7 +185,7 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     @property
     def gravity(self) -> Floats:
-        """(3,) in m/s²; may be set between steps."""
+        """Gravity (3,) in m/s²; may be set between steps."""
         return self._system.gravity.copy()
 
     @gravity.setter
@@ -205,13 +205,17 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     @property
     def parameters(self) -> Floats:
-        """Pose of the rig for the current bones, in the root's frame."""
+        """Pose (s,) of the rig for the current bones, relative to the root."""
         return self._bones.posed(self.chain, self.root, self.pose)
 
     def _start(
         self, pose: Floats, root: Floats, before: tuple[Floats, Floats] | None, *, keep_flesh: bool
     ) -> None:
-        """Start at a pose and root; a reset returns free objects to where they were when set."""
+        """Start at a pose and root, moving if a pose and root one step `before` are given.
+
+        With `keep_flesh`, flesh and the bones' deviations from the pose stay. Otherwise they are
+        zero, and free objects return to where they were when set.
+        """
         if keep_flesh:
             self._restart(pose, root, before, self._deviation())
             return
@@ -233,11 +237,14 @@ class SoftSkeletonSimulator(ContactSimulator):
         self._system.start_moving(self.chain, rates)
 
     def momentum(self) -> tuple[Floats, Floats]:
-        """Return the body's momentum (3,) in N s, and its angular momentum about the origin."""
+        """Return momentum (3,) in N s, and angular momentum (3,) about the origin in N m s."""
         return self._system.momentum()
 
     def _deviation(self) -> Floats:
-        """Return deviations (1 + K, 3) of the bones from their pose, in axes of their parents."""
+        """Return deviations (1 + K, 3) of the bones from the pose, in axes of root and parents.
+
+        The first row is the translation of the first joint; the others are rotation vectors.
+        """
         self._place(self._target, self.pose, self.root)
         deviation = self._target.difference(self.chain).reshape(-1, 3)
         return np.einsum("kji,kj->ki", self._axes(self.chain, self.root), deviation)
@@ -269,7 +276,7 @@ class SoftSkeletonSimulator(ContactSimulator):
     def _place(
         self, chain: BoneChain, pose: Floats, root: Floats, deviation: Floats | None = None
     ) -> None:
-        """Place bones at a pose and root, plus a deviation."""
+        """Place bones at a pose and root, plus a deviation as `_deviation` returns it."""
         rotations, first, slides = self._bones.rotations(pose)
         turn = root[:3, :3]
         chain.place(turn @ rotations, turn @ first + root[:3, 3], slides)
@@ -348,7 +355,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self.pose, self.root = pose.copy(), root.copy()
 
     def _settled(self, h: float, times: float = 1.0) -> bool:
-        """Return whether bones and contacts match the solver's prediction within bounds."""
+        """Return whether the last iteration is within the bounds on convergence, times `times`."""
         if self._system.pulling > times * PULLING:
             return False
         if self._system.turned > times * TURNED * math.sqrt(h):
@@ -388,7 +395,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self._skin.place(self.chain, self.phi)
 
     def surface(self, out: Singles | None = None) -> Singles:
-        """Return the skin in the world, (n̄, 3) float32. `out` is overwritten."""
+        """Return the skin in the world, (n̄, 3) float32, in `out` if given."""
         target = self._inputs.skin(out)
         self._contact.write_surface(self._skin.x, target)
         return target
@@ -418,6 +425,6 @@ class SoftSkeletonSimulator(ContactSimulator):
         return self._contact.pressure()
 
     def unposed(self) -> Floats:
-        """Return displacements (n̄, 3) of the flesh before the bones move it, in m."""
+        """Return skin displacements (n̄, 3) in m by flesh and contact, transformed to rest."""
         indentation = self._skin.unposed(self.chain, self._contact.indentation)
         return self._skin.displacements(self.phi) + indentation

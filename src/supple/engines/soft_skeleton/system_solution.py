@@ -38,9 +38,9 @@ class SystemSolution:
         self.change = np.zeros(sizes.sum())
 
     def solve(self, hessian: Floats, gradient: Floats, driven: bool) -> bool:
-        """Set `change` from a Hessian's upper triangle and a gradient; return False on failure.
+        """Set `change` = H⁻¹ g from the upper triangle of H, and g; return whether it succeeded.
 
-        A driven first bone is fixed.
+        It fails if H is not positive definite. A `driven` first bone does not change.
         """
         parts, held = (self._parts, self._of_part), ROOT if driven else 0
         work = self._factor, self._filled, self._listed, self._full
@@ -89,7 +89,7 @@ def _solve(
 
 @compiled_fused
 def _hold(first: int, count: int, factor: Floats, full: Floats) -> None:
-    """Replace some rows and columns by those of the identity, with zero right-hand side."""
+    """Replace `count` rows and columns from `first` on by the identity, with zero right side."""
     for k in range(first, first + count):
         for i in range(k):
             factor[i, k] = 0.0
@@ -102,7 +102,7 @@ def _hold(first: int, count: int, factor: Floats, full: Floats) -> None:
 def _copy_block(
     hessian: Floats, first: Ints, second: Ints, row: int, column: int, out: Floats
 ) -> bool:
-    """Copy eight rows and columns of two parts; return False, without copying, for zeros.
+    """Copy a block of the Hessian to `out`; return False if it is off the diagonal and zero.
 
     The upper triangle stores rows of bones beside columns of flesh, which are transposed.
     """

@@ -84,7 +84,7 @@ def free_vertices(body: VibratingBody, fixed: ArrayLike) -> Ints:
 
 
 def check_pieces(body: VibratingBody, fixed: ArrayLike) -> None:
-    """Raise an error for a body of several pieces of which only some are fixed.
+    """Raise LoosePieceError for a body of several pieces of which only some are fixed.
 
     If one piece is fixed entirely, the others would count as a free body.
     """
@@ -210,7 +210,7 @@ def motion_basis(
 
 
 def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: ArrayLike) -> Floats:
-    """Return the mass-PCA of shapes (3n, c), (n, 3, count), zero at fixed vertices."""
+    """Return mass-PCA directions (n, 3, count) of shapes (3n, c), zero at fixed vertices."""
     columns = _shaped(mass_pca(shapes, masses_of(body), count)[0])
     basis = np.zeros_like(columns)
     free = free_vertices(body, fixed)
@@ -235,7 +235,7 @@ def body_modes(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Mod
 
 
 def _derivatives(body: VibratingBody, modes: Modes, report: PartDone) -> Floats:
-    """Return derivatives (3n, k(k + 1)/2), in the order of `modal_derivatives`."""
+    """Return modal derivatives (3n, k(k + 1)/2), in the order of `modal_derivatives`."""
     if isinstance(body, ElasticBody):
         bent = modal_derivatives(body, body.rest, modes)
         report(_DERIVATIVES_DONE)

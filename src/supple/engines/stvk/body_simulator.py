@@ -49,7 +49,7 @@ class StvkStep(NamedTuple):
     limits: tuple[str, ...]
     """``"stiffness"`` if the system was not positive definite and was shifted."""
     readings: Mapping[str, Any] = MappingProxyType({})
-    """Results of the step by name; empty."""
+    """Results of the step by name; always empty for these bodies."""
 
 
 class BodySimulator(ABC, Generic[Body]):
@@ -137,12 +137,12 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def shifted_steps(self) -> int:
-        """Steps since `reset` whose system was not positive definite."""
+        """Number of steps since `reset` whose system was not positive definite."""
         return int(self._counts[1])
 
     @property
     def unconverged_steps(self) -> int:
-        """Steps since `reset` that did not converge; with one iteration, most."""
+        """Number of steps since `reset` that did not converge: most, with one iteration."""
         return int(self._counts[2])
 
     def set_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> None:
@@ -167,7 +167,7 @@ class BodySimulator(ABC, Generic[Body]):
         return StvkStep(self._steps * self._dt, limits)
 
     def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
-        """Make all of `count` steps, or none: `kept` arrays are then restored."""
+        """Make `count` steps by `make`; if it makes fewer, restore the arrays `kept` and raise."""
         start = [array.copy() for array in kept]
         made = make() if count else 0
         if made != count:
@@ -189,7 +189,7 @@ class BodySimulator(ABC, Generic[Body]):
 
 
 def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floats:
-    """Return h, τ, α, β and a slot for the tolerance, for kernels."""
+    """Return the array [h, τ, α, β, tolerance] for kernels; the tolerance is set later."""
     row = integrator_named(integrator, lambda row: row.trapezoidal)
     h = checked_number("dt", dt)
     if not 1e-12 <= h <= 1e9:
@@ -202,7 +202,7 @@ def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Flo
 
 
 def _iteration_counts(iterations: int) -> Ints:
-    """Return Newton iterations, and two counters of steps."""
+    """Return [Newton iterations, 0, 0]; the zeros will count shifted and unconverged steps."""
     count = checked_count("iterations", iterations)
     if count > _MOST_ITERATIONS:
         raise SuppleError(f"{count} iterations are too many; use at most {_MOST_ITERATIONS}")
@@ -210,7 +210,7 @@ def _iteration_counts(iterations: int) -> Ints:
 
 
 def check_trace(steps: int, columns: int) -> None:
-    """Raise an error for a run whose result is too large."""
+    """Raise an error if (steps, columns) numbers need more than 4 GB."""
     if 8 * steps * columns > _LARGEST_TRACE:
         raise SuppleError(f"{steps} steps at once are too many to store; run them in parts")
 

@@ -112,7 +112,7 @@ def _check_independent(shapes: Floats, masses: Floats) -> None:
 def mass_parts(
     points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats
 ) -> tuple[Floats, Floats]:
-    """Return UᵀMU, and UᵀM along each axis, of each group at unit density, mass lumped."""
+    """Return UᵀMU (g, r, r) and UᵀM along each axis (g, 3, r) of g groups at 1 kg/m³, lumped."""
     r = basis.shape[2]
     mass, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
     for number in range(n_groups):
@@ -128,7 +128,7 @@ def mass_parts(
 def surface_of(
     mesh: TetMesh | HexMesh, surface: SurfaceMesh | None, basis: Floats
 ) -> tuple[SurfaceMesh, Floats]:
-    """Return the surface, and its basis (n̄, 3, r)."""
+    """Return the surface, by default the mesh's boundary, and its basis (n̄, 3, r)."""
     if surface is None:
         boundary, vertices = mesh.surface()
         return boundary, np.ascontiguousarray(basis[vertices])

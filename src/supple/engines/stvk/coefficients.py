@@ -96,7 +96,7 @@ def monomials(q: Floats) -> Floats:
 def stvk_parts(
     points: StrainPoints, group: Ints, basis: Floats, progress: PartDone | None = None
 ) -> Floats:
-    """Compute coefficients of the tangent of each group for λ = 1, μ = 0, and for λ = 0, μ = 1.
+    """Return coefficients of the tangent of each group for λ = 1, μ = 0, and for λ = 0, μ = 1.
 
     The tangent is Σ λ_g parts[g, 0] + μ_g parts[g, 1], with parts (g, 2, r(r+1)/2, 1 + r +
     r(r+1)/2), the same bits for any number of threads. `group` (p,) is that of each strain point,
@@ -190,7 +190,7 @@ def _products_of(
 def _shared_out(
     totals: list[Floats], shares: tuple[tuple[float, float], ...]
 ) -> tuple[Floats, Floats]:
-    """Combine sums of classes of rows for λ and for μ, in place of the first and the last."""
+    """Return AᵀA for λ and for μ, from negative sums of classes, which are overwritten."""
     bulk, shear = totals[0], totals[-1]
     with np.errstate(invalid="ignore"):  # checked later
         for total, (_, share) in zip(totals[:-1], shares, strict=False):
@@ -209,7 +209,7 @@ def _cores() -> int:
 
 @compiled
 def _add_product(blas, rows, total):  # type: ignore[no-untyped-def]
-    """Subtract the products of columns of some rows from their total."""
+    """Subtract AᵀA of `rows` A from `total`, its upper triangle."""
     count, columns = rows.shape
     flat, source = total.reshape(total.size), rows.reshape(rows.size)
     syrk(blas, columns, count, (source, 0), columns, (flat, 0), columns)
@@ -254,7 +254,7 @@ def truncated_tangent(tangent: Floats, r: int, fewer: int) -> Floats:
 
 
 class CubeTables(NamedTuple):
-    """Constant tables of the kernels."""
+    """Tables `_MODAL`, `_CHANGES` and `_SHEARS`, for kernels."""
 
     modal: Floats
     changes: Ints
@@ -299,7 +299,7 @@ class CubeRows:
 
 
 def cubes_among(points: StrainPoints) -> tuple[CubeRows | None, Ints]:
-    """Return cubes whose eight points are consecutive, if any, and all other points."""
+    """Return the cubes whose points are consecutive, or None, and indices of all other points."""
     count = len(points) // 8
     everything = np.arange(len(points))
     if points.corners.shape[1] != 8 or 8 * count != len(points):
@@ -346,7 +346,7 @@ def _fill_cubes(  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no-untyped-def]
-    """Write derivatives of the rest position and of the modes, (7, 3, 1 + r)."""
+    """Write the seven vectors of an element at rest, and of each mode: (7, 3, 1 + r)."""
     out[:] = 0.0
     for m in range(7):
         for a in range(8):
@@ -362,7 +362,7 @@ def _seven_vectors(corners, edges, basis, modal, scale, out):  # type: ignore[no
 
 @compiled_fused
 def _normal_rows(seven, changes, scale, scratch, out):  # type: ignore[no-untyped-def]
-    """Write a normal strain of four points: mean, and changes along one edge, another, both."""
+    """Write a normal strain's sum over four points, and differences along one edge or both."""
     centre, first, second, both = seven[changes[0]], seven[changes[1]], seven[changes[2]], seven[6]
     for k in range(4):
         x, y = 1.0 - 2.0 * (k // 2), 1.0 - 2.0 * (k % 2)

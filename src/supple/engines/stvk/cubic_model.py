@@ -83,7 +83,7 @@ class PolynomialBody:
         return total
 
     def _terms(self, q: Floats) -> tuple[Floats, Floats]:
-        """Return K₁[q] and K₂[q, q], packed."""
+        """Return K₁[q] and K₂[q, q] as packed upper triangles, (r(r+1)/2,) each."""
         end = 1 + self.modes
         return self.tangent[:, 1:end] @ q, self.tangent[:, end:] @ monomials(q)
 
@@ -181,12 +181,12 @@ class CubicModel(PolynomialBody):
 
     @property
     def surface_basis(self) -> Floats:
-        """Ū, (n̄, 3, r): how the surface moves with q; raises an error if there is none."""
+        """Basis Ū (n̄, 3, r) of surface displacements Ū q; raises an error if there is none."""
         return self._basis[: len(self.surface.vertices)]
 
     @property
     def scale(self) -> float:
-        """Size of q at which K₂[q, q] is as stiff as K₀."""
+        """Size of q at which K₂[q, q] is as stiff as K₀; 1 if K₂ is zero."""
         r = self.modes
         first = float(np.abs(self._tangent[:, 0]).max())
         second = float(np.abs(self._tangent[:, 1 + r :]).max())

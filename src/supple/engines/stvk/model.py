@@ -318,7 +318,7 @@ class StvkModel(StoredModel, PolynomialBody):
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
-        """Make the model of the fields of a file; refuse values that no body can have."""
+        """Return the model with these fields; raise FormatError for values no body can have."""
         if not (1 <= sizes["r"] <= MOST_MODES and 1 <= sizes["g"] <= MOST_GROUPS):
             counts = f"{sizes['r']} modes and {sizes['g']} groups"
             raise FormatError(f"has {counts}, which no model has; {AGAIN}")
@@ -397,7 +397,7 @@ def _check_same(what: str, values: Floats, expected: Floats) -> None:
 
 
 def _semidefinite(matrix: Floats, size: float = 0.0, *, strict: bool = False) -> bool:
-    """Return whether a matrix is symmetric and positive semi-definite, up to rounding."""
+    """Return whether a matrix is symmetric and positive (semi-)definite, up to rounding."""
     size = max(size, float(np.abs(matrix).max()))
     if not (np.isfinite(size) and np.abs(matrix - matrix.T).max() <= _ROUNDING * size):
         return False

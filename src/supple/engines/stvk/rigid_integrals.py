@@ -61,7 +61,7 @@ class RigidIntegrals:
         basis: Floats,
         held: int = 0,
     ) -> RigidIntegrals:
-        """Integrate over a body at `rest` (n, 3) in a basis (n, 3, r), `held` vertices fixed."""
+        """Return the moments of a body at `rest` (n, 3) in a basis (n, 3, r), per group."""
         r = basis.shape[2]
         every = points.vertex_volumes()
         about = every @ rest / every.sum()
@@ -102,7 +102,7 @@ class RigidIntegrals:
         )
 
     def moments(self, density: Floats, weight_parts: Floats) -> RigidMoments:
-        """Return the moments of all groups with these densities; `weight_parts` is Σ v U."""
+        """Return the body's moments with densities (g,); `weight_parts` (g, 3, r) is Σ v U."""
         mass = float(density @ self.volumes)
         first = density @ self.first
         moved = np.tensordot(density, weight_parts, 1)
@@ -146,16 +146,16 @@ class RigidMoments:
     coupling_terms: tuple[Floats, Floats]
 
     def centre_at(self, q: Floats) -> Floats:
-        """Return s(q), (3,)."""
+        """Return the mass centre s(q) in the body's frame, (3,) in m."""
         return self.centre + self.drift @ q
 
     def inertia_at(self, q: Floats) -> Floats:
-        """Return I(q), (3, 3)."""
+        """Return the inertia I(q) about the mass centre, (3, 3) in kg m²."""
         constant, linear, quadratic = self.inertia_terms
         return constant + linear @ q + quadratic @ q @ q
 
     def coupling_at(self, q: Floats) -> Floats:
-        """Return h(q), (3, r)."""
+        """Return the coupling h(q) = Σ m y × ∂y/∂q of rotation and shapes, (3, r)."""
         constant, linear = self.coupling_terms
         return constant + np.einsum("aij,i->aj", linear, q)
 

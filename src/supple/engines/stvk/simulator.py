@@ -131,7 +131,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     @property
     def weight(self) -> Floats:
-        """UᵀM g, (r,), read-only: a new array after each change."""
+        """Reduced weight UᵀM g, (r,), read-only: a new array after each change."""
         return self._weight
 
     @property

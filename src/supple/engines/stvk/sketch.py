@@ -163,7 +163,7 @@ class _Statics:
         return self._spread(self._cholesky.solve(load.reshape(-1)[self.unknowns]))
 
     def reach(self, load: Floats, name: str) -> Floats:
-        """Solve for the displacement (n, 3) under a load, from the last one or from rest."""
+        """Return the displacement (n, 3) under a load, solved from the last one or from rest."""
         if np.linalg.norm(load) <= np.linalg.norm(load - self._load):
             self._u, self._load = np.zeros((2, *load.shape))
         u, start, done, part = self._u, self._load, 0.0, 1.0
@@ -183,7 +183,7 @@ class _Statics:
         return u
 
     def _settle(self, u: Floats, load: Floats) -> Floats | None:
-        """Iterate by Newton's method from u; return None if it does not converge."""
+        """Return the displacement by Newton's method from u; None if it does not converge."""
         for _ in range(_ITERATIONS):
             x = self.body.rest + u
             residual = (load - self.body.force(x)).reshape(-1)[self.unknowns]
@@ -229,7 +229,7 @@ def _checked_load(number: int, load: Load, body: VibratingBody) -> Floats:
 
 
 def far_apart(rows: Floats, separation: float) -> Ints:
-    """Return indices of nonzero rows that differ enough from the last row chosen."""
+    """Return indices of nonzero rows at least `separation` × largest norm from the last chosen."""
     smallest = separation * float(np.linalg.norm(rows, axis=1).max())
     chosen: list[int] = []
     last = np.zeros(rows.shape[1])

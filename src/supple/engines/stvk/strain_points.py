@@ -33,7 +33,7 @@ class StrainPoints:
     A linear tet has one point, a trilinear hexahedron eight or more. Any element with k corners and
     shape functions can be described. `corners` (p, k) are vertices with nonzero shape functions at
     a point, `slopes` (p, k, 3) gradients ∂N/∂X of those there, in 1/m, and `shares` (p, k) volumes
-    in m³ lumped to each corner; rows sum to the point's volume. `element` (p,) is the mesh's
+    in m³ lumped to each corner; rows sum to `volumes` (p,). `element` (p,) is the mesh's
     element of a point.
     """
 
@@ -144,7 +144,7 @@ class StrainPoints:
 
 @compiled_fused
 def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> None:
-    """Add ∇U at one point to `out` (3, 3, r), which is zero."""
+    """Add ∂U_i/∂X_k of all modes at one point to `out` (3, 3, r)."""
     for a in range(len(corners)):
         for i in range(3):
             row = basis[corners[a], i]
@@ -155,7 +155,7 @@ def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> 
 
 
 class MaterialChange(TypedDict, total=False):
-    """New values for a group of elements; others do not change."""
+    """New values for a group of elements, in Pa and kg/m³; None or absent for no change."""
 
     young: float | None
     poisson: float | None
@@ -214,7 +214,7 @@ class MaterialGroups:
         poisson: float | None = None,
         density: float | None = None,
     ) -> MaterialGroups:
-        """Return the groups with another material for one group."""
+        """Return the groups with another material for one; None keeps a value."""
         group = checked_count("the group", group, 0)
         if group >= len(self):
             raise SuppleError(f"there is no group {group}; groups are 0 to {len(self) - 1}")
@@ -229,7 +229,7 @@ class MaterialGroups:
 
 
 def _distinct(table: Floats) -> Ints:
-    """Number distinct rows, in the order in which they first occur."""
+    """Return the number of each row (m,): equal rows share one, in order of first occurrence."""
     _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

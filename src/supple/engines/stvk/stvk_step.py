@@ -161,7 +161,7 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
 
 @compiled_fused
 def _newton(force: Floats, body: StepArrays) -> bool:
-    """Iterate on the velocity; return False if no system could be solved."""
+    """Solve for the velocity by Newton's method; return False if no system could be solved."""
     settings, counts, blocks, linear, terms, packed, state, system = body
     tau, tolerance = settings[1], settings[4]
     here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
@@ -267,7 +267,7 @@ def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-d
 
 @compiled_fused
 def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """Write (1 + τα + shift) M + τβ K_D + τ² K into the upper triangle."""
+    """Write (1 + τα + shift) M + τβ K_D + τ² K to the upper triangle, K_D that of damping."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
     at = 0

@@ -46,12 +46,12 @@ def column_spans(reached: Bools) -> tuple[Ints, Ints]:
 
 
 def _loaded(code: VectorCode, rows: Any, at: Any) -> Any:
-    """Load eight numbers, as float64."""
+    """Load eight float32 numbers at `rows[at]` as float64."""
     return code.builder.fpext(code.load(rows, at), _DOUBLES)
 
 
 def _row_products(typing, rows, at, width, begin, end, c):  # type: ignore[no-untyped-def]
-    """Return the products of three rows at `rows[at]` with c, for the columns of a span."""
+    """Return the scalar products of three rows at `rows[at]` with c, over a span of columns."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code = VectorCode(context, builder, signature.args, args)

@@ -84,7 +84,7 @@ class SpringMatrices:
 
 
 class CondensedSolver:
-    """Gauss–Newton iterations on x(c), with cubature of the energy.
+    """Solver that minimises H(c) of a stage by Gauss–Newton, with cubature of the energy.
 
     With `exact` the energy is summed over all tets, for tests.
     """
@@ -252,7 +252,7 @@ class CondensedSolver:
         return SolverReport({"iterations": done}, limits)
 
     def _check_convergence(self, second: float, first: float) -> None:
-        """Decide from the changes of two iterations whether to keep the Hessian."""
+        """Decide from the largest changes in two iterations whether to keep the Hessian."""
         slow = SLOW_BENT if self._bends else SLOW_SHAPES
         if self._new:
             self._pace = max(slow * first, SLOWER * second) / max(first, 1e-300)
@@ -290,7 +290,7 @@ class CondensedSolver:
     def _solve_change(self, stage: StageProblem) -> bool:
         """Solve for the change that minimises the quadratic model within bounds.
 
-        Without a minimum the tets are projected, which is rare and costs more.
+        If it has no minimum, use the Hessian of projected tets. Return False if that fails too.
         """
         terms = self.gradient, self._arrays.hessian
         bounds = self._best, self._lower, self._upper

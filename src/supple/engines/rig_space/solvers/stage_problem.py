@@ -22,7 +22,7 @@ class Springs:
 
     Damping of motion relative to the key is D = αM + βK at rest, and `stiffness` a factor on all
     flesh. `follow` is κ of springs ½ κ K_ii Δ² towards the key; `firmness`, `damping` and `mass`
-    are factors of each parameter, `reach` is its largest offset by physics.
+    are factors of each parameter, `lower` and `upper` its bounds, `reach` its largest offset.
     """
 
     alpha: float
@@ -43,8 +43,9 @@ class StageProblem:
 
     `pose` (s,) is the key pose at its end, `target` (n, 3) x̂ the end of the stage without forces,
     `load` (n, 3) forces on tet vertices, and `push` (k,) forces on the free parameters. The stage
-    of the coordinates starts at c* = `start` (K,), c = c* + τ ċ. `contact` is A (k, k) and b (k,)
-    of obstacles: ½ dᵀAd − bᵀd of parameters d away from the guess.
+    of the coordinates starts at c* = `start` (K,), c = c* + τ ċ; `guess` (K,) is its end without
+    forces. `contact` is A (k, k) and b (k,) of the energy ½ dᵀAd − bᵀd of obstacles, with d the
+    parameters minus their guess; None without contact.
     """
 
     tau: float
@@ -67,7 +68,7 @@ class SolverReport:
 
 
 def bounds_away(stage: StageProblem, entries: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return bounds (K,) of coordinates: those of parameters are relative to the key."""
+    """Return bounds (K,) of coordinates: of parameters relative to the key, of others infinite."""
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     write_bounds(stage, entries, lower, upper)
     return lower, upper
@@ -113,7 +114,7 @@ class BoundedSystem:
     def solve(
         self, gradient: Floats, hessian: Floats, c: Floats, lower: Floats, upper: Floats
     ) -> bool:
-        """Set `change` so that c + d (K,) is within bounds; return False if H is not definite.
+        """Set `change` to the best d with c + d within bounds; return False if H is indefinite.
 
         The array of H may be larger than (K, K); H must not change until `renew`.
         """
@@ -189,7 +190,7 @@ def _fits(order: Ints, held: Bools) -> bool:
 
 @compiled_fused
 def _factorised(hessian: Floats, held: Bools, factor: Floats, order: Ints) -> bool:
-    """Factorise the Hessian of the parameters that are not held."""
+    """Factorise the Hessian of parameters that are not held; return False if indefinite."""
     count = 0
     for i in range(len(held)):
         if not held[i]:

@@ -64,7 +64,7 @@ class TetArrays(NamedTuple):
 
 
 class FleshArrays(NamedTuple):
-    """Positions by coordinates."""
+    """Flesh positions x(c), and the arrays that they are computed from."""
 
     x: Floats  # (n, 3) flesh
     key: Floats  # (n, 3) at the key pose
@@ -101,7 +101,7 @@ class StageArrays(NamedTuple):
 
 @compiled_sums
 def begin_pull(damping: Floats, start: Floats, push: Floats, out: Floats) -> None:
-    """Write D c* plus forces on the parameters (k,) into b (width,)."""
+    """Write b = D c* (K,) plus forces `push` (k,) on the parameters to `out` (width,)."""
     for i in range(len(start)):
         row, total = damping[i], 0.0
         for j in range(len(row)):

@@ -13,7 +13,7 @@ from supple.compiled.jit import compiled, compiled_fused, compiled_fused_inline
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.errors import SuppleError
 
-#: Largest number of bones of a point: they are bits of an integer.
+#: Largest number of bones that move one point: `PointTables.hangs` has a bit for each.
 MOST_FOLLOWED = 62
 
 
@@ -103,7 +103,7 @@ class BodyPoints:
         self.offsets = np.zeros_like(self.x)
 
     def posed(self, chain: BoneChain, phi: Floats) -> PosedPoints:
-        """Return the arguments of compiled loops: these points on these bones with flesh φ (m,)."""
+        """Return these points with the bones of `chain` and flesh φ (m,), for compiled loops."""
         bones = chain.rotations, chain.translations, chain.positions
         return PosedPoints(self.tables, self.offsets, *bones, phi)
 
@@ -112,11 +112,11 @@ class BodyPoints:
         _place(self.posed(chain, phi), self.x)
 
     def place_some(self, points: Ints, chain: BoneChain, phi: Floats) -> None:
-        """Set `x` of some points (k,) only."""
+        """Set `x` of the points with indices `points` (k,) only."""
         _place_some(self.posed(chain, phi), points, self.x)
 
     def displacements(self, phi: Floats) -> Floats:
-        """Return Σ Ψ φ (n, 3), before the bones move it."""
+        """Return displacements Σ_c Ψ_c φ_c (n, 3) by the flesh, before the bones rotate them."""
         tables = self.tables
         rows = np.repeat(np.arange(len(self.x)), np.diff(tables.flesh_starts))
         total = np.zeros_like(self.x)
@@ -124,7 +124,7 @@ class BodyPoints:
         return total
 
     def unposed(self, chain: BoneChain, moves: Floats) -> Floats:
-        """Return (Σ w G)⁻¹ u: displacements u (n, 3) before the bones move them."""
+        """Return (Σ w G)⁻¹ u (n, 3): displacements `moves` u in the world, transformed to rest."""
         pattern = self.tables.weights, self.tables.bones, self.tables.bone_starts
         weights = sp.csr_array(pattern, (len(moves), len(chain.rotations)))
         blend = (weights @ chain.rotations.reshape(-1, 9)).reshape(-1, 3, 3)
@@ -173,8 +173,9 @@ def _place_one(body: PosedPoints, i: int, out: Floats) -> None:
 
 @compiled_fused
 def write_columns(body: PosedPoints, i: int, out: Floats, index: Ints, spread: Floats) -> int:
-    """Write ∂x_i/∂q into columns of `out` (3, …) and their indices; return their number.
+    """Write the nonzero columns of ∂x_i/∂q to `out` (3, …); return their number.
 
+    Their coordinates are written to `index`; `spread` (64, 3) is a work array.
     ∂x/∂ω_j = −[S_j]× with S_j = Σ w_k (x_k − o_j) over the bones below joint j, and
     ∂x/∂φ_c = Σ w_k G_k Ψ_c.
     """
@@ -236,7 +237,7 @@ def add_point_terms(
 ) -> None:
     """Add Σ m J_iᵀ d_i/τ² to the gradient, and Σ m J_iᵀ J_i/τ² to the upper half of the Hessian.
 
-    `away` is d (n, 3) and `rate` 1/τ²; −Σ m J_iᵀ g is added to `weight` (N,).
+    `away` is d = x − x̂ (n, 3) and `rate` 1/τ²; −Σ m J_iᵀ g is added to `weight` (N,).
     """
     size = len(gradient)
     out, index, spread = np.empty((3, size)), np.empty(size, np.int64), np.empty((64, 3))

@@ -30,7 +30,7 @@ class BoneChain:
         self.rotations = np.tile(np.eye(3), (K, 1, 1))
         self.positions = self.joints.copy()
         self.translations = np.zeros((K, 3))
-        #: (K, 3) translations of the joints by keys, in axes of the parent at rest.
+        #: (K, 3) animated changes of the joints' offsets, in axes of the parent at rest.
         self.slides = np.zeros((K, 3))
         self._before = np.empty((K, 3, 3))
 
@@ -40,7 +40,7 @@ class BoneChain:
         return 3 + 3 * len(self.parents)
 
     def place(self, rotations: ArrayLike, first: ArrayLike, slides: ArrayLike = 0.0) -> None:
-        """Set rotations (K, 3, 3) since rest, the first joint (3,), and slides (K, 3)."""
+        """Set rotations (K, 3, 3) since rest, the first joint's position (3,), and `slides`."""
         self.rotations[:] = rotations
         self.positions[0] = first
         self.slides[:] = slides
@@ -58,7 +58,7 @@ class BoneChain:
         self._place_joints()
 
     def place_first(self, turn: Floats, place: Floats) -> None:
-        """Place the first bone, and move all others with it."""
+        """Set rotation (3, 3) and joint (3,) of the first bone, and move the others with it."""
         relative = turn @ self.rotations[0].T
         self.rotations[:] = relative @ self.rotations
         self.positions[0] = place
@@ -86,12 +86,12 @@ class BoneChain:
         other.translations[:], other.slides[:] = self.translations, self.slides
 
     def packed(self) -> Floats:
-        """(K, 18) rotations, positions, translations and slides."""
+        """Return rotations, positions, translations and slides side by side, (K, 18)."""
         vectors = self.positions, self.translations, self.slides
         return np.concatenate([self.rotations.reshape(-1, 9), *vectors], axis=1)
 
     def unpack(self, packed: Floats) -> None:
-        """Set the state from an array of `packed`."""
+        """Set the state from an array (K, 18) that `packed` returned."""
         self.rotations[:] = packed[:, :9].reshape(-1, 3, 3)
         self.positions[:], self.translations[:] = packed[:, 9:12], packed[:, 12:15]
         self.slides[:] = packed[:, 15:]
@@ -105,7 +105,7 @@ class BoneChain:
 
 @compiled_fused
 def write_joint_rotation(parents: Ints, rotations: Floats, j: int, out: Floats) -> None:
-    """Write R_j = G_pᵀ G_j, or G_j for a bone without a parent."""
+    """Write R_j = G_pᵀ G_j of bone j and its parent p, or G_j for a bone without a parent."""
     p = parents[j]
     for i in range(3):
         for k in range(3):
@@ -192,7 +192,7 @@ def _follow(
     positions: Floats,
     translations: Floats,
 ) -> None:
-    """Write joints o_j = G_p (J_j + slide) + t_p, and translations t_j = o_j − G_j J_j."""
+    """Write joints o_j = G_p (J_j + slide_j) + t_p below parents p, and t_j = o_j − G_j J_j."""
     for j in range(len(parents)):
         p = parents[j]
         for i in range(3):
@@ -207,7 +207,7 @@ def _follow(
 
 @compiled
 def _write_errors(parents: Ints, rotations: Floats, others: Floats, out: Floats) -> None:
-    """Write log(R_j R̂_jᵀ) of all joints in world axes."""
+    """Write the vectors log(R_j R̂_jᵀ) (K, 3) of all joints in world axes, R̂_j those of `others`."""
     rotation, other, relative = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for j in range(len(parents)):
         p = parents[j]

@@ -35,7 +35,7 @@ MOST_KEYS = 200
 
 
 class JointLimits(NamedTuple):
-    """Box of each joint's rotation vector relative to its parent, since the skin was bound."""
+    """Bounds in rad of each joint's rotation vector relative to its parent since the bind pose."""
 
     lowest: Floats  # (K, 3), −∞ for none
     highest: Floats  # (K, 3), ∞ for none
@@ -45,7 +45,7 @@ class JointLimits(NamedTuple):
 def joint_limits(
     limits: Mapping[str, Any] | str | None, bones: RigBones, motions: Mapping[str, Motion]
 ) -> JointLimits:
-    """Return limits given by bone name, by ``"motions"``, or None for none."""
+    """Return limits for the option `joint_limits`: by bone, ``"motions"``, or None for none."""
     wide = np.full((len(bones.parents), 3), np.inf)
     if limits is None or (isinstance(limits, str) and limits == MOTIONS):
         if limits is None or not motions:
@@ -67,7 +67,7 @@ def joint_limits(
 
 
 def _motion_range(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
-    """Return the range of the joints in motions and at rest, plus a margin."""
+    """Return the range of rotation vectors in motions and at rest, plus `MARGIN`."""
     before = rest = _vectors(bones, bones.rest_pose)
     low, high = rest.copy(), rest.copy()
     for motion in motions:
@@ -80,7 +80,7 @@ def _motion_range(bones: RigBones, motions: Iterable[Motion]) -> JointLimits:
 
 
 def _vectors(bones: RigBones, pose: Floats) -> Floats:
-    """Return rotation vectors (K, 3) of the joints relative to their parents."""
+    """Return rotation vectors (K, 3) in rad of the joints relative to their parents at a pose."""
     rotations = bones.rotations(np.asarray(pose, np.float64))[0]
     relative, above = rotations.copy(), bones.parents[1:]
     relative[1:] = np.swapaxes(rotations[above], 1, 2) @ rotations[1:]
@@ -89,7 +89,7 @@ def _vectors(bones: RigBones, pose: Floats) -> Floats:
 
 
 def _nearest(vectors: Floats, to: Floats) -> Floats:
-    """Return r or r − 2π r/|r|, the same rotation, whichever is nearer to another vector."""
+    """Return each vector r, or r − 2π r/|r| (the same rotation) if that is nearer to `to`."""
     angles = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1.0 - 2.0 * np.pi / np.maximum(angles, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1) < np.linalg.norm(vectors - to, axis=1)
@@ -97,7 +97,7 @@ def _nearest(vectors: Floats, to: Floats) -> Floats:
 
 
 class JointSprings(NamedTuple):
-    """Stiffness and damping of each joint, and the box of its rotation vector."""
+    """Stiffness and damping of each joint, and the bounds of its rotation vector in rad."""
 
     springs: Floats  # (K,) towards the pose, N m/rad
     dampers: Floats  # (K,) against rotation relative to the pose's motion, N m s/rad
@@ -131,13 +131,14 @@ def add_joint_terms(
     torques: Floats,
     stiffness: Floats,
 ) -> int:
-    """Add springs, dampers and limits of the joints from `first` on; return active limits.
+    """Add springs, dampers and limits of joints; return the number of joints beyond limits.
 
     The terms are ½k|log(R R̂ᵀ)|² towards the pose R̂, the same towards rest, c/(2h) |log(R (R̂ R̂₀ᵀ
     R₀)ᵀ)|² against rotation relative to the pose since the step began at R₀, R̂₀, the same against
-    all rotation, and ½k|r − [r]|² for a rotation vector r beyond its limits. `first` is 0 if
-    springs hold the root as well, else 1. The terms are added to the upper half from row 3 on;
-    `torques` (K, 3) and `stiffness` (K, 3, 3) receive those of each joint, for `write_torques`.
+    all rotation, and ½k|r − [r]|² for a rotation vector r beyond its limits. Springs towards the
+    pose have constant torque beyond `MAX_ANGLE`. `first` is 0 if springs hold the root as well,
+    else 1. Derivatives are added to the gradient and the upper triangle of the Hessian from row 3
+    on; `torques` (K, 3) and `stiffness` (K, 3, 3) receive those of each joint.
     """
     rotation, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
     back, goal_moved = np.empty((3, 3)), np.empty((3, 3))
@@ -187,7 +188,7 @@ def _write_identity(out: Floats) -> None:
 
 @compiled_fused
 def _write_moved_goal(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
-    """Write R̂ R̂₀ᵀ R₀."""
+    """Write R̂ R̂₀ᵀ R₀: the rotation R₀ at the start, rotated as the pose has since (R̂₀ to R̂)."""
     for i in range(3):
         for k in range(3):
             total = 0.0
@@ -206,7 +207,7 @@ def _pull(stiffness: float, away: Floats, torque: Floats, stiff: Floats) -> None
 
 @compiled_fused
 def _write_away(rotation: Floats, goal: Floats, out: Floats) -> None:
-    """Write log(R R̂ᵀ) as a vector."""
+    """Write log(R R̂ᵀ) of `rotation` R and `goal` R̂ as a vector (3,)."""
     x = y = z = trace = 0.0
     for k in range(3):
         x += rotation[2, k] * goal[1, k] - rotation[1, k] * goal[2, k]
@@ -253,11 +254,12 @@ def _stop(
     torque: Floats,
     stiff: Floats,
 ) -> int:
-    """Add the limits of one joint, in axes of its parent; return 1 if they act.
+    """Add the terms of joint j's limits, in its parent's axes; return 1 if it is beyond, else 0.
 
     dr = J⁻¹ ω with J⁻¹ = 1 − [r]×/2 + c [r]×², c = 1/|r|² − (1 + cos|r|)/(2|r| sin|r|). Of the
     equivalent vectors r and r − 2π r/|r|, the one nearer to the middle of the limits is used.
-    Limits that yield extend to the goal, of whose vectors the one nearer to r is used.
+    If `joints.yields`, limits extend to the vector of `goal`, in its form nearer to r. `r` (3,) and
+    `left` (3, 3) are work arrays.
     """
     low, high = joints.lowest[j], joints.highest[j]
     if not (low[0] > -math.inf or low[1] > -math.inf or low[2] > -math.inf):
@@ -299,7 +301,7 @@ def _stop(
 def _write_vector(
     rotation: Floats, x: float, y: float, z: float, small: Floats, r: Floats
 ) -> float:
-    """Write the rotation vector nearest to another; return its length."""
+    """Write to `r` the form of the rotation vector nearest to (x, y, z); return its length."""
     _write_identity(small)
     _write_away(rotation, small, r)
     angle = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
@@ -324,7 +326,7 @@ def _beyond(r: float, low: float, high: float, goal: float, yields: bool) -> flo
 
 @compiled_fused
 def _to_world(turn: Floats, torque: Floats, stiff: Floats, v: Floats, m: Floats) -> None:
-    """Transform a vector and a matrix from axes of the parent to the world's: G v, G M Gᵀ."""
+    """Replace `torque` v by G v and `stiff` M by G M Gᵀ, from the parent's axes to the world."""
     for i in range(3):
         v[i] = turn[i, 0] * torque[0] + turn[i, 1] * torque[1] + turn[i, 2] * torque[2]
         for k in range(3):
@@ -339,7 +341,7 @@ def _to_world(turn: Floats, torque: Floats, stiff: Floats, v: Floats, m: Floats)
 def write_torques(
     first: int, torques: Floats, stiffness: Floats, change: Floats, out: Floats
 ) -> None:
-    """Write torques (K, 3) in N m of the springs after a change was subtracted."""
+    """Write torques (K, 3) in N m of springs and limits after Newton's `change` was subtracted."""
     out[:] = 0.0
     for j in range(first, len(out)):
         for i in range(3):

@@ -31,7 +31,7 @@ class RigBones:
 
     Rotations are relative to the bind pose: x = G_k X + t_k for vertices X of that pose. Many files
     rest in another pose. `joints` (K, 3) are positions in the bind pose, `joint_indices` (K,)
-    indices in the rig's skeleton, `weights` (n̄, K) those of the skin; parents precede children.
+    indices in the rig's skeleton, `weights` (n̄, K) the skinning weights; parents precede children.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -64,9 +64,10 @@ class RigBones:
         return self._core.rig is self._rig
 
     def rotations(self, pose: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return rotations (K, 3, 3) at a pose, the position of the first joint, and slides.
+        """Return bone rotations (K, 3, 3) since the bind pose, the first joint (3,), and slides.
 
-        Slides (K, 3) are translations of the joints relative to their parents by keys.
+        Slides (K, 3) are changes of each joint's offset from its parent since the bind pose, in the
+        parent's bind frame; zero for the root.
         """
         world = self._core.rig.joint_pose.matrices(pose[self._core.entries])
         rotations, slides = np.empty_like(self._bound), np.zeros((len(self.parents), 3))
@@ -79,7 +80,7 @@ class RigBones:
         return rotations, world[self.joint_indices[0], :3, 3], slides
 
     def unposed(self, points: Floats, weights: sp.csr_array, pose: Floats) -> Floats:
-        """Return points (n, 3) of a pose transformed to the bind pose.
+        """Return the positions in the bind pose of points (n, 3) at `pose`.
 
         (Σ_k w_k G_k)⁻¹ (x − Σ_k w_k t_k), with weights (n, K) of the bones.
         """
@@ -91,7 +92,7 @@ class RigBones:
         return np.linalg.solve(blend, moved[:, :, None])[:, :, 0]
 
     def pose(self, rotations: Floats, first: Floats, near: Floats) -> Floats:
-        """Return the pose (s,) nearest to another with these bone rotations."""
+        """Return `near` (s,) changed to these bone rotations and a first joint at `first`."""
         result = near.copy()
         pose = result[self._core.entries]
         world = rotations @ self._bound
@@ -113,12 +114,12 @@ class RigBones:
         return result
 
     def posed(self, chain: BoneChain, root: Floats, near: Floats) -> Floats:
-        """Return the pose (s,) near another for a chain's bones, in a root (4, 4)."""
+        """Return `near` (s,) changed to the pose of a chain's bones relative to a root."""
         turn, shift = root[:3, :3], root[:3, 3]
         return self.pose(turn.T @ chain.rotations, (chain.positions[0] - shift) @ turn, near)
 
     def shaped(self) -> PoseBlendShapeRig | None:
-        """Return the rig if it is pose blend shapes on linear skinning, else None."""
+        """Return the rig if its pose blend shapes follow from bone rotations alone, else None."""
         rig: Any = self._rig
         pose = self._core.rig.joint_pose
         if optional_method(rig, "rotation_displacements") is None or rig.base is not self._core.rig:
@@ -134,13 +135,13 @@ class RigBones:
         return rig if rigid and free and above and known else None
 
     def local_frames(self, joints: Ints) -> tuple[Ints, Floats, Floats]:
-        """Return bones of joints, and L, R such that L G_pᵀG R is the rotation since rest."""
+        """Return bones (d,) of joints, and L, R: L G_pᵀG R is a joint's rotation since rest."""
         bones = np.searchsorted(self.joint_indices, joints)
         above = np.swapaxes(self._bound[self.parents[bones]], 1, 2)
         return bones, self._rest_inverse[bones] @ above, self._bound[bones]
 
     def _shift(self, above: Floats, first: Floats) -> Floats:
-        """Return the change of the first joint's offset that moves it to `first`."""
+        """Return the change of the first joint's offset, in its parent's axes, to reach `first`."""
         parent = self._core.rig.skeleton.parents[self.joint_indices[0]]
         move = first - above[self.joint_indices[0], :3, 3]
         if parent < 0:
@@ -152,7 +153,7 @@ class RigBones:
 def skin_correction(
     rig: Rig, bones: RigBones, tables: PointTables
 ) -> SkinCorrection | ShapedSkin | None:
-    """Return the rig's displacements in addition to linear skinning; None if there are none."""
+    """Return a writer of the rig's offsets from linear skinning; None if there are none."""
     if bones.is_plain_skin:
         return None
     shaped = bones.shaped()
@@ -170,7 +171,7 @@ class ShapedSkin:
         self._first = rig.rest_points - tables.rest
 
     def write(self, chain: BoneChain, root: Floats, near: Floats, out: Floats) -> None:
-        """Write offsets (n, 3) of the skin for the current bones."""
+        """Write offsets (n, 3) in the bind pose for the current bones; `root`, `near` unused."""
         _write_features(chain.parents, chain.rotations, *self._frames, self._features)
         out[:] = self._first
         self._shapes.add(self._features, out)
@@ -184,9 +185,9 @@ class SkinCorrection:
         self._skin = np.empty_like(tables.rest)
 
     def write(self, chain: BoneChain, root: Floats, near: Floats, out: Floats) -> None:
-        """Write offsets (n, 3) of the skin at the pose of the bones, near another pose.
+        """Write offsets (n, 3) in the bind pose for the current bones, whose pose is near `near`.
 
-        (Σ w G)⁻¹ (Φ(p) − Σ w (G X + t)).
+        (Σ w G)⁻¹ (Φ(p) − Σ w (G X + t)), with Φ(p) the rig's surface at the pose of the bones.
         """
         pose = self._bones.posed(chain, root, near)
         # Not every rig has a free root: align its first bone.
@@ -202,7 +203,7 @@ class SkinCorrection:
 def _write_features(
     parents: Ints, rotations: Floats, bones: Ints, lefts: Floats, rights: Floats, out: Floats
 ) -> None:
-    """Write vec(L G_pᵀG R − 1) (d, 9) of some bones."""
+    """Write the entries (d, 9) of L G_pᵀG R − 1, row by row, of bones (d,)."""
     relative, half, product = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for d in range(len(bones)):
         write_joint_rotation(parents, rotations, bones[d], relative)
@@ -222,7 +223,7 @@ def _write_offsets(
     translations: Floats,
     out: Floats,
 ) -> None:
-    """Write the inverse-skinned skin minus its rest positions."""
+    """Write the inverse-skinned `skin` (n, 3), transformed by `root`, minus rest positions."""
     blend, adjoint, away = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
     for i in range(len(skin)):
         blend[:] = 0.0
@@ -255,7 +256,7 @@ def _write_rotations(
     rotations: Floats,
     slides: Floats,
 ) -> bool:
-    """Write rotations since the bind pose, and slides; return whether all joints are rigid."""
+    """Write rotations since the bind pose, and slides; return whether all `world` are rigid."""
     rigid, inner = True, np.empty((3, 3))
     for k in range(len(indices)):
         joint, p = world[indices[k]], parents[k]
@@ -279,7 +280,7 @@ def _moving(parents: Ints, used: Floats) -> Ints:
         if parents[joint] >= 0:
             moves[parents[joint]] |= moves[joint]
     moving = np.flatnonzero(moves)
-    # Skip a root that only carries another root.
+    # Skip a root that moves no skin itself and has a single child among these.
     while len(moving) > 1 and not used[moving[0]] and (parents[moving] == moving[0]).sum() == 1:
         moving = moving[1:]
     return moving
@@ -287,7 +288,7 @@ def _moving(parents: Ints, used: Floats) -> Ints:
 
 @compiled
 def _write_vectors(matrices: Floats, out: Floats) -> None:
-    """Write log R as vectors (k, 3), by the quaternion with the largest entry.
+    """Write rotation vectors (k, 3) of `matrices`, from the largest entry of each quaternion.
 
     SciPy takes a millisecond for the joints of a body, as long as a step's forces.
     """

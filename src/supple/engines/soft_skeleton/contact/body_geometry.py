@@ -23,7 +23,7 @@ STEEPEST = 1.8
 FEWEST = 12
 #: Quantile of the distance of a part's skin from its axis that is the capsule's radius.
 INNER = 0.25
-#: Smallest distance at rest of points that may touch a part, in its radii.
+#: Smallest distance at rest, in radii of a part's capsule, of points that may touch it.
 APART = 0.25
 
 
@@ -43,9 +43,10 @@ class SkinPatches(NamedTuple):
 
 
 def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> SkinPatches:
-    """Return the patches of a skin (n̄, 3) at rest, in the order of the search.
+    """Return the patches of a skin (n̄, 3) at rest.
 
-    The first `sampled` vertices in that order are used for self-contact.
+    Contacts are searched in the vertex order `order` (n̄,); its first `sampled` vertices are used
+    for self-contact.
     """
     n = len(rest)
     groups = _split(rest, np.arange(n), PATCH)
@@ -77,7 +78,7 @@ def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> Sk
 
 
 def _split(positions: Floats, points: Ints, most: int) -> list[Ints]:
-    """Halve points across their longest extent until no part has more than `most`."""
+    """Return parts of the indices `points`, halved across the longest extent, of size ≤ `most`."""
     if len(points) <= most:
         return [points]
     chosen = positions[points]
@@ -87,9 +88,10 @@ def _split(positions: Floats, points: Ints, most: int) -> list[Ints]:
 
 
 def spread_order(positions: Floats) -> Ints:
-    """Order points (n, 3) by farthest-point sampling.
+    """Return indices (n,) of points (n, 3) in the order of farthest-point sampling.
 
-    The first points in any region are evenly spread over it.
+    The first points in any region are evenly spread over it. Points after the first `SPREAD` follow
+    by index.
     """
     n = len(positions)
     order = np.zeros(min(n, SPREAD), np.int64)
@@ -99,7 +101,7 @@ def spread_order(positions: Floats) -> Ints:
 
 @compiled
 def _farthest(positions: Floats, order: Ints) -> None:
-    """Write the order of farthest-point sampling, from point 0."""
+    """Write the first len(`order`) indices of farthest-point sampling, from point 0."""
     away, last = np.full(len(positions), np.inf), 0
     for k in range(len(order)):
         order[k] = last
@@ -116,7 +118,7 @@ def _farthest(positions: Floats, order: Ints) -> None:
 
 @compiled_fused
 def bound_patches(patches: SkinPatches, skin: Floats, indentation: Floats) -> None:
-    """Write bounding balls of the patches of a skin (n̄, 3), and twice its indentation."""
+    """Write bounding balls of a skin's patches, enlarged by twice the largest indentation."""
     for k in range(len(patches.owned)):
         first, last = patches.starts[k], patches.starts[k + 1]
         x = y = z = 0.0
@@ -138,7 +140,7 @@ def bound_patches(patches: SkinPatches, skin: Floats, indentation: Floats) -> No
 
 @compiled_fused
 def patch_gap(shapes: ShapeTables, collider: int, ball: Floats) -> float:
-    """Return a lower bound of the gap between a patch and a collider, indentation included."""
+    """Return a lower bound in m of the gap between a collider and the patch inside `ball`."""
     gap = signed_distance(shapes, collider, ball[0], ball[1], ball[2])[0]
     return gap - ball[3] * (STEEPEST if shapes.kinds[collider] == SOLID else 1.0)
 

@@ -63,12 +63,12 @@ OBJECT_FREQUENCY = 40.0
 CUT = 4.0
 #: Largest number of sub-steps for fast objects.
 MAX_SUBSTEPS = 8
-#: Twice the distance in m that skin near an obstacle may move in a sub-step.
+#: Twice the largest distance in m that objects, and skin near obstacles, move in a sub-step.
 LONGEST_MOVE = 0.04
 #: Lower bound of the pushing forces that pulling forces are compared with, in body weights.
 LEAST_PUSH = 0.2
 
-#: Arrays of the contacts, and of the contact system, that a state has.
+#: Names of the arrays of contacts and contact system that a saved state includes.
 _CONTACTS = [name for name in ContactSet._fields if name not in ("full", "touching", "loads")]
 _SYSTEM = ("forces", "friction_forces", "anchors", "anchor_colliders", "normal_forces", "anchored")
 
@@ -197,8 +197,9 @@ class BodyContact:
     def substeps(self, dt: float, speed: float) -> int:
         """Return the number of sub-steps that keeps colliders from passing through the skin.
 
-        In a sub-step an object moves by at most half of its smallest extent, and skin near
-        obstacles, at a speed in m/s, by half of theirs. The result is at most `MAX_SUBSTEPS`.
+        In a sub-step an object moves by at most half of its smallest half extent, and skin near
+        obstacles, at a `speed` in m/s, by half of theirs; neither by more than `LONGEST_MOVE`/2.
+        The result is at most `MAX_SUBSTEPS`.
         """
         count, o = 1.0, self._first_object
         for k, rigid in enumerate(self.objects):
@@ -212,7 +213,7 @@ class BodyContact:
         return math.ceil(min(count, MAX_SUBSTEPS) - 1e-9)
 
     def begin(self) -> None:
-        """Begin a stage: no contact is released."""
+        """Begin a stage: mark all contacts as not released."""
         released = self._system.released_list
         self._system.released[released[1 : 1 + released[0]]] = False
         released[0] = 0
@@ -222,7 +223,7 @@ class BodyContact:
         self._contacts.total[0] = self._system.active[0] = 0
 
     def end_step(self) -> None:
-        """Store the positions of the objects."""
+        """End a step: store the positions of the objects, from which the next step starts."""
         self.part_before, self.full = 0.0, False
         for k, rigid in enumerate(self.objects):
             self._were[k] = rigid.place[:3, 3]
@@ -312,7 +313,8 @@ class BodyContact:
     ) -> None:
         """Find the contacts of skin and colliders, and add their forces to the system.
 
-        `since` is the change (N,) since the step began, `damping` β/h.
+        `since` is the change (N,) of the coordinates since the step began; `damping` is β/h. Terms
+        are added to `gradient` (N,) and the upper triangle of `hessian` (N, N).
         """
         self._damping = damping
         if self.nothing:
@@ -341,7 +343,7 @@ class BodyContact:
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
-        """Set the forces after a Newton change; return the fraction that pulls."""
+        """Set contact forces after Newton's change (N,); return pulling over pushing forces."""
         if self.nothing or self._contacts.total[0] == 0:
             return 0.0
         least_push = LEAST_PUSH * 9.81 * float(self.model.masses.sum())
@@ -357,7 +359,7 @@ class BodyContact:
         )
 
     def finish(self, skin: BodyPoints, chain: BoneChain) -> None:
-        """End a step: store friction anchors, and write the indentation of the skin."""
+        """End a sub-step: store friction anchors, and write the indentation of the skin."""
         if self.nothing:
             return
         self.place(chain)
@@ -374,11 +376,11 @@ class BodyContact:
             self._deepest = max(self._deepest, -float(gaps.min()))
 
     def contacts(self) -> Contacts:
-        """Return the contacts of the skin as they were applied."""
+        """Return the contacts of the skin, with the forces that were applied."""
         return skin_contacts(self._contacts, self._system, self.count)
 
     def readings(self) -> dict[str, Any]:
-        """Return sums of the forces: total, by part of the body, by collider."""
+        """Return number of contacts, depth in m, and forces in N: total, by part, by collider."""
         by_part, by_collider = self._sums
         count = 0
         if not self.nothing:
@@ -413,7 +415,7 @@ class BodyContact:
         return load / np.maximum(self.model.areas, 1e-12)
 
     def write_surface(self, skin: Floats, out: Singles) -> None:
-        """Write the indented skin (n̄, 3), projected onto colliders where it is still inside."""
+        """Write the indented `skin` (n̄, 3) to `out`, projected out of colliders."""
         if self.count == 0:
             out[:] = skin
             return

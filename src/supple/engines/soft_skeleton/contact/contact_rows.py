@@ -25,10 +25,11 @@ from supple.engines.soft_skeleton.contact.tables import (
 def write_contact_rows(
     contacts: ContactSet, colliders: Colliders, body: PosedPoints, parents: Ints, out: ContactSystem
 ) -> None:
-    """Write the motion of each contact relative to its collider, and two tangents.
+    """Write the Jacobian of each contact's motion relative to its collider, and its tangents.
 
-    A row is the motion of the point minus that of the collider at the same place, so that forces
-    are equal and opposite. Its columns are the coordinates that move either, ascending.
+    A contact has three rows, along its normal and two tangents: the motion of the point minus that
+    of the collider at the same place, so that forces are equal and opposite. The columns are the
+    coordinates that move either, ascending.
     """
     count, n_skin = contacts.total[0], len(body.tables.rest)
     size = out.rows.shape[1]
@@ -64,7 +65,7 @@ def write_contact_rows(
 
 
 class Row(NamedTuple):
-    """Motion (3, …) of one contact by the columns added so far."""
+    """Jacobian (3, …) of one contact's motion, with the columns added so far."""
 
     motion: Floats
     columns: Ints  # columns of the system in the row
@@ -103,7 +104,7 @@ def _sort(row: Row) -> None:
 def _add_object(
     colliders: Colliders, size: int, o: int, place: Floats, sign: float, row: Row
 ) -> None:
-    """Add the motion of a point of a free object: translation and ω × r."""
+    """Add the motion of a point of free object `o`, translation and ω × r, times `sign`."""
     at = size - 6 * (len(colliders.centres) - o)
     for i in range(3):
         row.motion[i, _slot(row, at + i)] += sign
@@ -114,7 +115,7 @@ def _add_object(
 def _add_bone(
     parents: Ints, positions: Floats, bone: int, place: Floats, sign: float, row: Row
 ) -> None:
-    """Add the motion of a point fixed to a bone."""
+    """Add the motion of the point `place` (3,) fixed to a bone, times `sign`."""
     for i in range(3):
         row.motion[i, _slot(row, i)] += sign
     j = bone
@@ -163,7 +164,7 @@ def _to_contact_frame(n: Floats, tangents: Floats, motion: Floats) -> None:
 def write_friction_springs(
     contacts: ContactSet, colliders: Colliders, friction: float, system: ContactSystem
 ) -> None:
-    """Write stiffness and elongation of the friction springs; forces are at most μλ."""
+    """Write stiffness and elongation of friction springs, with forces ≤ μ × last normal force."""
     for c in range(contacts.total[0]):
         point, collider = contacts.points[c], contacts.colliders[c]
         system.weights[c] = 0.0
@@ -197,8 +198,8 @@ def update_anchors(
 ) -> None:
     """Store the normal forces of points, and their friction anchors on the colliders.
 
-    A sliding point drags its anchor behind, at the distance where the spring reaches μλ. Colliders,
-    skin (n̄, 3) and samples of objects are in the world, at the end of the step.
+    A sliding point drags its anchor behind, at the distance where the spring's force is μ times
+    the normal force. Colliders, skin (n̄, 3) and samples are in the world, at the end of the step.
     """
     n_skin, place, anchor = len(skin), np.empty(3), np.empty(3)
     # Points that lost contact lose their anchors.

@@ -44,7 +44,8 @@ def add_contacts(
 ) -> None:
     """Add ½ dᵀ(diag 1/(k a) + ΔC)⁻¹ d of depths d, and friction, to gradient and Hessian.
 
-    Contacts that would pull are released. Friction is a spring from the anchor of a point on the
+    k is the hardness, a the areas, and ΔC the flexibility that handles lack. Contacts that would
+    pull are released. Friction is a spring from the anchor of a point on the
     collider; its force is at most μ times the normal force of the step before. `since` (N,) is the
     change of the coordinates since the step began. Terms are added to the upper triangle of the
     Hessian; rows, compliance and forces of the contacts are written to `system`.
@@ -70,7 +71,7 @@ def _write_compliance(
     flesh: SkinFlesh,
     system: ContactSystem,
 ) -> None:
-    """Write diag 1/(k a) + S ΔC Sᵀ of the contacts; for free objects k a is `hardness`.
+    """Write diag 1/(k a) + S ΔC Sᵀ of contacts; for free objects k a is `colliders.hardness`.
 
     S spreads a contact over the skin that it represents. At depth d over a bone at depth t, the
     secant flexibility is 1 − d/t of that at rest, and the tangent flexibility its square: linear
@@ -118,7 +119,7 @@ def _write_compliance(
 def _write_loads(
     contacts: ContactSet, spread: tuple[Ints, ShortInts, Singles], system: ContactSystem
 ) -> None:
-    """List the outer flesh vertices that contacts load; contacts of objects load none."""
+    """List the outer flesh vertices that each contact loads; contacts of objects load none."""
     starts, columns, values = spread
     used, system.load_starts[0] = 0, 0
     for c in range(contacts.total[0]):
@@ -136,7 +137,7 @@ def _write_loads(
 def _write_separation(
     contacts: ContactSet, colliders: Colliders, since: Floats, system: ContactSystem
 ) -> None:
-    """Write the distances that contacts moved out of their colliders since the step began."""
+    """Write the distances in m that contacts moved out of colliders since the step began."""
     for c in range(contacts.total[0]):
         total = _along(system, c, 0, since)
         for i in range(3):
@@ -249,7 +250,11 @@ def _solve(system: ContactSystem, n: int, x: Floats) -> None:
 
 @compiled_fused
 def _add_system(damping: float, system: ContactSystem, gradient: Floats, hessian: Floats) -> None:
-    """Add R_nᵀ S⁻¹ R_n + R_tᵀ w R_t and forces, in the columns that contacts move."""
+    """Add R_nᵀ S⁻¹ R_n (1 + β/h) + R_tᵀ w R_t to the Hessian, and forces to the gradient.
+
+    R_n and R_t are the rows of active contacts along normals and tangents, S their compliance, w
+    the stiffness of friction springs, and `damping` β/h.
+    """
     many, active, size = system.active[0], system.active, len(gradient)
     for a in range(many):
         c = active[1 + a]
@@ -292,7 +297,7 @@ def _add_system(damping: float, system: ContactSystem, gradient: Floats, hessian
 def _add_friction(
     system: ContactSystem, c: int, index: Ints, gradient: Floats, hessian: Floats
 ) -> None:
-    """Add w R_tᵀ R_t and the friction force of one contact."""
+    """Add the friction spring of contact c: w R_tᵀ R_t and w R_tᵀ s, with elongations s."""
     weight, first, second = system.weights[c], system.rows[3 * c + 1], system.rows[3 * c + 2]
     u, v = weight * system.offsets[c, 0], weight * system.offsets[c, 1]
     for a in range(len(index)):
@@ -312,7 +317,7 @@ def _subtract(factor: float, row: Floats, target: Floats) -> None:
 def _add_product(
     system: ContactSystem, width: int, height: int, used: int, hessian: Floats
 ) -> None:
-    """Add ZᵀZ of the packed rows."""
+    """Add ZᵀZ of the packed rows Z to the upper triangle of the Hessian."""
     stride = system.packed.shape[1]
     flat = system.packed.reshape(system.packed.size)
     for k in range(height // LANES):
@@ -332,9 +337,10 @@ def apply_change(
 ) -> float:
     """Set the forces after the solver subtracted a change; return the pulling fraction.
 
-    Forces are linear in the change: f + S⁻¹ R_n Δ, damped, along the normals and −w (s − R_t Δ)
-    along the tangents. The result is the sum of pulling forces over that of pushing forces, which
-    is at least `least_push`.
+    Forces are linear in the change Δ: f + S⁻¹ R_n Δ, damped, along the normals and −w (s − R_t Δ)
+    along the tangents, with compliance S, rows R_n and R_t along normals and tangents, and friction
+    springs of stiffness w and elongation s. The result is the sum of pulling forces over that of
+    pushing forces, which is at least `least_push`.
     """
     many, active = system.active[0], system.active
     count = contacts.total[0]
@@ -381,7 +387,7 @@ def sum_forces(
 ) -> int:
     """Sum forces on the skin by bone (K, 4) and collider (T, 4); return the number of contacts.
 
-    The last column counts contacts. `owners` (n̄,) are the bones of the vertices.
+    The columns are x, y, z in N, and the number of contacts. `owners` (n̄,) are bones of vertices.
     """
     count = 0
     by_part[:], by_collider[:] = 0.0, 0.0

@@ -14,7 +14,7 @@ from supple.engines.common.stage_history import History
 from supple.engines.soft_skeleton.bones.bone_chain import straighten, write_exponential
 from supple.maths.small_matrices import times
 
-#: Number of equal point masses, on the principal axes, with the moments of an object.
+#: Number of equal point masses, on the principal axes, that have the moments of an object.
 POINTS = 6
 #: Change of velocity in m/s within a step that counts as an impact.
 ROUGH = 0.3
@@ -70,7 +70,7 @@ class ObjectMotion:
         self._write_objects()
 
     def begin(self, integrator: Integrator, h: float) -> None:
-        """Begin a stage, and extrapolate with the last velocities."""
+        """Begin a stage of h seconds, and extrapolate with the last velocities."""
         if not self.objects:
             return
         for k, each in enumerate(self.objects):
@@ -101,7 +101,7 @@ class ObjectMotion:
         self._x += self.centres[:, None]
 
     def add_terms(self, gravity: Floats, first: int, gradient: Floats, hessian: Floats) -> None:
-        """Add inertia and weight to the rows from `first` on."""
+        """Add inertia and weight to gradient and Hessian, rows from `first` on."""
         if self.objects:
             positions = self._x, self._world.target, self.centres
             rate = 1 / self._tau**2
@@ -158,7 +158,7 @@ def _write_rates(
     rotations: Floats,
     out: Floats,
 ) -> None:
-    """Write velocities (O, 6): mean of the points, and spin from I ω = Σ m r × v.
+    """Write velocities (O, 6): mean of the points in m/s, and ω in rad/s from I ω = Σ m r × v.
 
     Rotations are orthonormalised.
     """

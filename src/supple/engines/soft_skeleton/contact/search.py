@@ -103,7 +103,7 @@ def _find_samples(
 
 @compiled_fused
 def _find_vertices(skin: SearchedSkin, collider: int, bone: int, out: ContactSet) -> bool:
-    """Mark vertices inside a collider and write their depths; return whether there are any."""
+    """Mark vertices inside a collider, write gaps and normals; return whether there are any."""
     some, shapes, patches, indentation = False, skin.shapes, skin.patches, skin.indentation
     cx, cy, cz, reach = _ball(shapes, collider)
     for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
@@ -139,7 +139,8 @@ def _find_vertices(skin: SearchedSkin, collider: int, bone: int, out: ContactSet
 def _find_fine_contacts(skin: SearchedSkin, collider: int, total: int, out: ContactSet) -> int:
     """Find parts of triangles whose centres are inside a small collider.
 
-    Return the number of gathered vertices, or −1, without contacts, for too many parts.
+    Return `total` plus the number of gathered vertices. If there are too many parts, discard the
+    contacts and return −1.
     """
     patches, first = skin.patches, out.total[0]
     for patch in range(patches.all):
@@ -232,7 +233,7 @@ def add_vertex_contact(
     skin: Floats,
     areas: Floats,
 ) -> int:
-    """Add a vertex as a contact or, if there are enough since `first`, to the nearest contact."""
+    """Add a vertex as a contact or, if there are many, to the nearest; return the new `total`."""
     if total + 3 >= len(out.loads):
         out.full[0] = True
         return total
@@ -282,7 +283,7 @@ def _append(
 
 @compiled_fused
 def gather_members(out: ContactSet, total: int) -> None:
-    """Sort vertices by contact, with their fractions of its force."""
+    """Sort the `total` gathered vertices by contact; write their fractions of its force."""
     count = out.total[0]
     for c in range(count + 1):
         out.starts[c] = 0
@@ -302,7 +303,7 @@ def gather_members(out: ContactSet, total: int) -> None:
 
 @compiled_fused
 def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: Singles) -> None:
-    """Project vertices (n̄, 3) inside colliders in contact onto their surfaces."""
+    """Project vertices (n̄, 3) out of the obstacles and objects that are in contact."""
     for collider in range(first_bone):
         touched = False
         for c in range(contacts.total[0]):
@@ -322,7 +323,7 @@ def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: S
 def add_distance_contacts(
     contacts: ContactSet, skin: SearchedSkin, collider: int, gaps: Floats, normals: Floats
 ) -> None:
-    """Add vertices with negative gaps (n̄,) to a collider, with normals (n̄, 3), as contacts."""
+    """Add contacts with a collider at vertices of negative `gaps` (n̄,), with normals (n̄, 3)."""
     first = int(contacts.total[0])
     total = int(contacts.starts[first])
     # Vertices that are gathered already stay with their contacts.

@@ -21,7 +21,7 @@ FITS = 3
 
 @compiled_fused
 def softness(contacts: ContactSet, c: int, thickness: Floats) -> float:
-    """Return the fraction of its flexibility that flesh has at the depth of a contact."""
+    """Return the fraction of its flexibility at rest that flesh has at contact c's depth."""
     return max(1.0 - contacts.depths[c] / thickness[contacts.corners[c, 0]], MIN_SOFTNESS)
 
 
@@ -39,7 +39,7 @@ def write_indentation(
     """Write the displacement (n̄, 3) of the skin by contacts, in addition to that of bones and
     handles.
 
-    `forces` are the normal forces of the contacts; `load` (p,) and `away` (p, 3) are work arrays.
+    `forces` are normal forces of the contacts in N; `load` (p,) and `away` (p, 3) are work arrays.
     """
     starts, columns, values = flesh.spread
     firsts, rows, moved = flesh.motion
@@ -153,7 +153,7 @@ def _move_towards_target(v: int, thickness: Floats, work: Floats, indentation: F
 def _indented_gap(
     shapes: ShapeTables, skin: Floats, indentation: Floats, contacts: ContactSet, c: int
 ) -> tuple[float, float, float, float]:
-    """Return the signed distance of a contact of the indented skin, and the normal."""
+    """Return the signed distance in m of contact c on the indented skin, and the normal."""
     x = y = z = 0.0
     for corner in range(3):
         weight, v = contacts.barycentric[c, corner], contacts.corners[c, corner]
@@ -171,7 +171,7 @@ def depth_mismatch(
     contacts: ContactSet,
     system: ContactSystem,
 ) -> float:
-    """Return the largest difference in m of a depth from the solver's prediction."""
+    """Return the largest difference in m of a contact's depth from `system.predicted_depths`."""
     worst = 0.0
     for a in range(system.active[0]):
         c = system.active[1 + a]

@@ -19,7 +19,7 @@ from supple.mesh.shape_tables import PlacedShape
 
 #: Starts, indices and values of a sparse matrix.
 SparseArrays = tuple[Ints, ShortInts, Singles]
-#: Largest number of contacts at a time; the first ones are used.
+#: Largest number of contacts at a time; further ones are dropped.
 MAX_CONTACTS = 256
 
 
@@ -85,8 +85,8 @@ class ObjectSamples(NamedTuple):
 class ContactSet(NamedTuple):
     """Contacts in arrays of fixed length.
 
-    The number of a point is that of a skin vertex; n̄ + s for sample s of the objects; or n̄ + S +
-    FINEST² t + k for part k of triangle t of the skin.
+    A point's number is its index for a skin vertex; n̄ + s for sample s of the S samples of objects;
+    and n̄ + S + FINEST² t + k for part k of triangle t of the skin.
     """
 
     total: Ints  # (1,) number of contacts
@@ -108,7 +108,7 @@ class ContactSet(NamedTuple):
 
 
 def empty_contact_set(n_skin: int) -> ContactSet:
-    """Allocate a contact set for a skin of `n_skin` vertices."""
+    """Return a contact set without contacts for a skin of `n_skin` vertices."""
     room = 2 * n_skin + 3 * MAX_CONTACTS
     return ContactSet(
         np.zeros(1, np.int64),
@@ -168,7 +168,7 @@ class ContactSystem(NamedTuple):
 
 
 def empty_contact_system(size: int, n_points: int, n_outer: int, n_loads: int) -> ContactSystem:
-    """Allocate a contact system of `size` coordinates."""
+    """Return a contact system of `size` coordinates, with room for these numbers of entries."""
     wide = -(-size // LANES) * LANES
     return ContactSystem(
         np.zeros((3 * MAX_CONTACTS, size)),
@@ -244,7 +244,7 @@ def half_extents(collider: Any) -> tuple[float, float]:
 
 
 def skin_contacts(contacts: ContactSet, system: ContactSystem, count: int) -> Contacts:
-    """Return the first `count` contacts, those of the skin, as they were applied."""
+    """Return those of the first `count` contacts that are on the skin, with applied forces."""
     on_skin = np.flatnonzero(contacts.areas[:count] > 0)
     along, nearest = system.forces[on_skin], contacts.barycentric[on_skin].argmax(axis=1)
     return Contacts(
@@ -257,7 +257,7 @@ def skin_contacts(contacts: ContactSet, system: ContactSystem, count: int) -> Co
 
 
 def add_normal_forces(contacts: ContactSet, system: ContactSystem, count: int, out: Floats) -> None:
-    """Add pushing forces of the first `count` contacts to the vertices (n̄,) that share them."""
+    """Add normal forces in N of the first `count` contacts to the vertices that share them."""
     along = np.maximum(system.forces[:count], 0.0)
     lengths = np.diff(contacts.starts[: count + 1])
     total = int(lengths.sum())

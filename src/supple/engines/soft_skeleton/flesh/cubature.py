@@ -49,9 +49,9 @@ def flesh_samples(
 ) -> Floats:
     """Return coordinates φ (count, m) that contact and motion may cause.
 
-    They are a few displaced handles, mixed modes and normal pushes in turn. Each displaces the skin
-    by at most 0 to 0.3 times the flesh thickness. `shapes` are x, y and z of Ψ (n, m), and
-    `stiffness` (m, m) is ∂²W/∂φ² at rest.
+    They are a few displaced handles, mixed modes and normal pushes in turn. The skin's largest
+    displacement over the flesh thickness is random, between 0 and 0.3. `shapes` are x, y and z of
+    Ψ (n, m), and `stiffness` (m, m) is ∂²W/∂φ² at rest.
     """
     random, m = np.random.default_rng(seed), len(stiffness)
     outer, positions = layer.outer, layer.mesh.vertices[layer.outer]
@@ -79,7 +79,7 @@ def flesh_samples(
 def _pushes(
     layer: FleshLayer, skin: list[sp.csr_array], stiffness: Floats, random: np.random.Generator
 ) -> Callable[[], Floats]:
-    """Return a function that draws K⁻¹ΨᵀN for a random patch of the skin."""
+    """Return a function that draws the response −K⁻¹Ψᵀn (m,) to loads n on a random skin patch."""
     m, positions = len(stiffness), layer.mesh.vertices[layer.outer]
     size = float(np.ptp(layer.mesh.vertices, axis=0).max())
     firm = stiffness + 1e-9 * np.trace(stiffness) / m * np.eye(m)
@@ -108,23 +108,23 @@ class FleshInCoordinates(NamedTuple):
     """Flesh of a layer in coordinates φ."""
 
     layer: FleshLayer
-    shapes: list[sp.csr_array]
-    whole: FleshTables
-    stiffness: Floats
+    shapes: list[sp.csr_array]  # x, y and z of Ψ (n, m)
+    whole: FleshTables  # all soft tets, with weight 1
+    stiffness: Floats  # (m, m) ∂²W/∂φ² of all tets at rest
 
     @classmethod
     def of(cls, layer: FleshLayer, shapes: list[sp.csr_array]) -> FleshInCoordinates:
-        """Return the tables of all tets, and their stiffness at rest."""
+        """Return the record with the tables of all soft tets, and their stiffness at rest."""
         soft = layer.soft
         whole = flesh_tables(layer.mesh, layer.material, shapes, soft, np.ones(len(soft)))
         return cls(layer, shapes, whole, rest_stiffness(layer.material, whole, shapes[0].shape[1]))
 
     def tables(self, tets: Ints, weights: Floats) -> FleshTables:
-        """Return the tables of some tets."""
+        """Return the tables of tets (c,) with weights (c,)."""
         return flesh_tables(self.layer.mesh, self.layer.material, self.shapes, tets, weights)
 
     def forces(self, tables: FleshTables, phi: Floats) -> Floats:
-        """Return ∂W/∂φ (m,) of some tets."""
+        """Return ∂W/∂φ (m,) of the tets in `tables`."""
         total = np.zeros(len(phi))
         code = self.layer.material.code
         add_flesh_terms(code, 1.0, tables, phi, 0, total, np.zeros((1, 1)), 1)
@@ -141,12 +141,12 @@ class FleshInCoordinates(NamedTuple):
         return sp.csr_array(parts @ sp.diags_array(1 / np.maximum(total, 1e-300)))
 
     def unseen_error(self, tables: FleshTables, seed: int) -> float:
-        """Return the mean error at held-out deformations."""
+        """Return the mean relative error of forces at deformations drawn with `seed` + 1."""
         samples = flesh_samples(self.layer, self.shapes, self.stiffness, UNSEEN, seed + 1)
         return self.error(tables, samples)
 
     def error(self, tables: FleshTables, samples: Floats) -> float:
-        """Return the mean ‖f̂ − f‖/‖f‖ over samples (s, m)."""
+        """Return the mean ‖f̂ − f‖/‖f‖ over samples (s, m): f̂ of `tables`, f of all tets."""
         errors = []
         for phi in samples:
             exact = self.forces(self.whole, phi)
@@ -185,7 +185,7 @@ def fitted_cubature(
 
 
 def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
-    """Return the importance (c,) of all tets, up to scale."""
+    """Return the importance (c,) of all soft tets, which sums to 2; see `fitted_cubature`."""
     tables, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
     stiff = np.asarray(flesh.stiffness_parts(tables, young).sum(axis=1)).ravel()
     forces, pull = np.zeros((len(stiff), samples.shape[1])), np.zeros(len(stiff))
@@ -198,7 +198,7 @@ def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
 
 
 def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> tuple[Ints, Ints]:
-    """Return the positions nearest to the centres of weighted clusters, and clusters (n,).
+    """Return indices of the positions nearest to centres of clusters, and clusters (n,).
 
     Positions (n, 3) have weights `matters` (n,); empty clusters are dropped.
     """
@@ -221,7 +221,7 @@ def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> 
 def _lloyd_tets(
     flesh: FleshInCoordinates, candidates: Ints, matters: Floats, count: int, seed: int
 ) -> tuple[Ints, Floats]:
-    """Return chosen tets, ascending, and the volumes around them relative to theirs."""
+    """Return chosen tets, ascending, and volumes of their clusters relative to the tets' own."""
     mesh = flesh.layer.mesh
     volumes = mesh.volumes()[candidates]
     positions = mesh.vertices[mesh.tets[candidates]].mean(axis=1)
@@ -234,7 +234,11 @@ def _lloyd_tets(
 def _normal_equations(
     flesh: FleshInCoordinates, tets: Ints, samples: Floats, report: Tell
 ) -> tuple[Floats, Floats]:
-    """Return AᵀA and Aᵀb of forces scaled by K_cc^(−1/4), so that soft coordinates count."""
+    """Return AᵀA (c, c) and Aᵀb (c,) for the fit of weights to forces at the samples.
+
+    A has a column of forces per tet, b the total forces. They are scaled by K_cc^(−1/4), so that
+    soft coordinates count, and such that the total force of each sample has norm 1.
+    """
     single = flesh.tables(tets, np.ones(len(tets)))
     scale = np.maximum(np.diag(flesh.stiffness), 1e-12 * np.diag(flesh.stiffness).max()) ** -0.25
     forces, rows, totals = np.zeros((len(tets), samples.shape[1])), [], []
@@ -254,7 +258,7 @@ def _normal_equations(
 def _few(
     flesh: FleshInCoordinates, tets: Ints, volumes: Floats, gram: Floats, right: Floats, count: int
 ) -> tuple[Ints, Floats]:
-    """Alternate fitting weights and removing tets with small forces until `count` are left."""
+    """Return `count` tets and their weights, after rounds that remove tets with small forces."""
     young = flesh.layer.youngs
     around = volumes
     while True:
@@ -272,14 +276,14 @@ def _few(
 
 
 def _weights(gram: Floats, right: Floats, volumes: Floats) -> Floats:
-    """Fit weights ≥ 0 to forces, regularised towards volumes."""
+    """Return weights (c,) ≥ 0 that fit the forces, regularised towards `volumes`."""
     scaled = gram * np.outer(volumes, volumes)
     pull = TOWARDS_VOLUMES * float(np.diag(scaled).mean())
     return nonnegative_fit(scaled + pull * np.eye(len(scaled)), right * volumes + pull) * volumes
 
 
 def _largest(columns: sp.csc_array, count: int) -> Ints:
-    """Return the rows of the largest entries of each column."""
+    """Return the rows of the `count` largest entries of each column, without repetition."""
     rows = []
     for c in range(columns.shape[1]):
         begin, end = columns.indptr[c], columns.indptr[c + 1]
@@ -291,9 +295,10 @@ def _largest(columns: sp.csc_array, count: int) -> Ints:
 def mass_weights(
     positions: Floats, masses: Floats, weights: sp.csr_array, count: int, seed: int
 ) -> tuple[Ints, Floats]:
-    """Choose points of (n, 3) at rest, and masses that reproduce the moments of every bone.
+    """Return indices of at most `count` of the positions (n, 3), and their masses in kg.
 
-    `weights` (n, K) are those of the bones; the seed is that of Lloyd's method.
+    Masses are fitted to mass, centre and second moments of every bone. `weights` (n, K) are those
+    of the bones; the seed is that of Lloyd's method.
     """
     heavy = np.flatnonzero(masses > 0)
     if count >= len(heavy):

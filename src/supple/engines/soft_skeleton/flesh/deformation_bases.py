@@ -74,7 +74,7 @@ def handle_weights(
 
 
 def faded(weights: Floats) -> Floats:
-    """Return factors that ramp weights smoothly to zero between 0.1 and 0.03."""
+    """Return factors that fade weights: 0 below |w| = 0.03, 1 above 0.1, smooth between."""
     low, high = FADE
     part = np.clip((np.abs(weights) - low) / (high - low), 0.0, 1.0)
     return np.asarray(part**2 * (3 - 2 * part))
@@ -103,7 +103,7 @@ def precise_energy(mesh: TetMesh) -> sp.csr_array:
 
 
 def three_coordinates(reach: sp.csr_array) -> list[sp.csr_array]:
-    """Return x, y and z (n, 3h) of Ψ with three coordinates per handle and one pattern."""
+    """Return x, y and z of Ψ, (n, 3h) with the same entries, for handles of weights (n, h)."""
     reach, shapes = sp.csr_array(reach), []
     columns = (3 * reach.indices[:, None] + np.arange(3)).ravel()
     for axis in range(3):
@@ -145,7 +145,7 @@ def _handles(
 
 
 def _modal(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
-    """Return the softest modes of flesh on bone, three per handle."""
+    """Return the softest modes of flesh on bone, three per handle; `density` is ignored."""
     del density
     stiffness, unknown = flesh_stiffness(layer)
     masses = np.repeat(layer.body.vertex_masses(), 3)[unknown]
@@ -193,7 +193,7 @@ def _responses(layer: FleshLayer, count: int, density: Floats | None) -> Deforma
 
 
 def flesh_stiffness(layer: FleshLayer) -> tuple[sp.csr_array, Ints]:
-    """Return K of the vertices that are not bone, and its row indices."""
+    """Return the stiffness at rest of vertices outside bone, and its rows' indices in (3n,)."""
     unknown = (3 * layer.free[:, None] + np.arange(3)).ravel()
     stiffness = sp.csr_array(layer.body.stiffness(layer.body.rest))
     return sp.csr_array(stiffness[unknown][:, unknown]), unknown

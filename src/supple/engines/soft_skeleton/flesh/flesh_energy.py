@@ -135,7 +135,7 @@ def add_flesh_terms(
     hessian: Floats,
     order: int,
 ) -> float:
-    """Return W(φ); add its derivatives to the rows from `first` on, upper triangle.
+    """Return W(φ) in J; add its derivatives from row `first` on, to the Hessian's upper triangle.
 
     Order 0 is for the energy only, 1 for the gradient as well, 2 also for the Hessian, with each
     tet's part projected to be positive semi-definite, 3 for the Hessian without projection. Add 4
@@ -200,7 +200,7 @@ def _firm(H: Floats) -> None:
 
 @compiled
 def add_tet_forces(kind: int, tables: FleshTables, phi: Floats, out: Floats) -> None:
-    """Add ∂W_e/∂φ of each tet by itself to its row of (c, m)."""
+    """Add ∂W_e/∂φ of each tet e to row e of `out` (c, m)."""
     F, P, scratch = np.empty((3, 3)), np.empty((3, 3)), np.empty((6, 3, 3))
     for e in range(len(tables.volumes)):
         begin, end = tables.starts[e], tables.starts[e + 1]
@@ -219,7 +219,7 @@ def add_tet_forces(kind: int, tables: FleshTables, phi: Floats, out: Floats) -> 
 
 @compiled_fused
 def _write_nodal_gradient(gradients: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
-    """Write F = I + Σ φ_a g_aᵀ, of g (3, k)."""
+    """Write F = I + Σ_a φ_a g_aᵀ over handles a, with g_a the columns of `gradients` (3, k)."""
     for i in range(3):
         for j in range(3):
             F[i, j] = 1.0 if i == j else 0.0

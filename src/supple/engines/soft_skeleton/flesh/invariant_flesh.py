@@ -1,6 +1,6 @@
 """Forces and stiffness of flesh on handles, for materials that depend on I = F:F and J = det F.
 
-They have P = a F + c cof F and ∂P/∂F = a 1 + b F⊗F + c ∂cof F/∂F + d cof F⊗cof F, four numbers.
+They have P = a F + c cof F and ∂P/∂F = a 1 + b F⊗F + c ∂cof F/∂F + d cof F⊗cof F.
 With F = I + Σ φ_a g_aᵀ the stiffness between handles a and b is
 α (g_a·g_b) 1 + Σ_r w_r (M_r g_a)(M_r g_b)ᵀ − c [F (g_a × g_b)]×, of few 3×3 matrices M_r: F, cof F,
 and the directions with negative eigenvalues.
@@ -79,7 +79,7 @@ def add_invariant_terms(
     gradient: Floats,
     hessian: Floats,
 ) -> None:
-    """Add derivatives of the energy to the gradient and the upper triangle of the Hessian.
+    """Add derivatives of the energy from row `first` on, to the Hessian's upper triangle.
 
     With `positive`, each tet's part of the Hessian is projected to be positive semi-definite.
     """
@@ -119,7 +119,7 @@ def add_invariant_terms(
 
 @compiled_fused
 def _write_gradient(slopes: Floats, columns: Ints, phi: Floats, F: Floats) -> None:
-    """Write F = I + Σ φ_a g_aᵀ, of g (k, 3)."""
+    """Write F = I + Σ_a φ_a g_aᵀ over handles a, with g_a the rows of `slopes` (k, 3)."""
     for i in range(3):
         for j in range(3):
             F[i, j] = 1.0 if i == j else 0.0
@@ -162,7 +162,10 @@ def _add_modes(
     weights: Floats,
     work: Floats,
 ) -> int:
-    """Write directions with negative eigenvalues and their weights; return the count."""
+    """Append the directions of negative eigenvalues of ∂P/∂F, with weights that cancel them.
+
+    Return the number of modes, including F and cof F.
+    """
     U, V, sigma, A, Q = work[0], work[1], work[2, 0], work[3], work[4]
     rotation_svd(F, U, sigma, V)
     used, half = 2, math.sqrt(0.5)
@@ -208,7 +211,7 @@ def _stretches_positive(J: float, a: float, c: float, d: float) -> bool:
 def _add_pull(
     a: float, c: float, modes: Floats, slopes: Floats, columns: Ints, first: int, out: Floats
 ) -> None:
-    """Add P g of P = a F + c cof F."""
+    """Add P g_a of every handle a, with P = a F + c cof F."""
     for i in range(3):
         x = a * modes[0, i, 0] + c * modes[1, i, 0]
         y = a * modes[0, i, 1] + c * modes[1, i, 1]

@@ -35,7 +35,7 @@ class FleshLayer:
     """Tets of flesh and bone, at rest.
 
     `held` are the vertices in bone, `embedding` (n̄, n) weights of the tet vertices at each vertex
-    of the skin, and `weights` (n, K) those of the bones.
+    of the skin, and `weights` (n, K) skinning weights of the bones at tet vertices.
     """
 
     mesh: TetMesh
@@ -85,7 +85,7 @@ class FleshLayer:
         return np.broadcast_to(young, (count,))
 
     def thickness(self, skin: Floats) -> Floats:
-        """Return distances (n̄,) of skin points to the nearest bone in m; without bone, the size."""
+        """Return distances (n̄,) in m of skin points to bone; without bone, the skin's extent."""
         if not len(self.held):
             return np.full(len(skin), float(np.ptp(skin, axis=0).max()))
         distances: Floats = cKDTree(self.mesh.vertices[self.held]).query(skin)[0]
@@ -93,7 +93,7 @@ class FleshLayer:
 
     @property
     def typical_material(self) -> Material:
-        """Material with the median of each constant."""
+        """Material with the median over tets of each constant."""
         young, poisson, density = (
             float(np.median(np.asarray(value, np.float64)))
             for value in (self.material.young, self.material.poisson, self.material.density)
@@ -164,10 +164,10 @@ def _on_bones(weights: sp.csr_array, bones: RigBones, held: Ints, joints: Ints) 
 
 
 def _load_bearing(material: Material) -> Material:
-    """Return a material that is at least as stiff as living flesh.
+    """Return the material with its smallest Young's modulus everywhere, at least `SOFTEST`.
 
-    Flesh with the dynamics of a whole body is softer in small parts, 200 Pa in a hand: a ball of
-    200 g falls through it.
+    An anatomy's flesh has the dynamics of a whole body, and is too soft in small parts: with 200 Pa
+    in a hand, a ball of 200 g falls through it.
     """
     young = max(float(np.min(material.young)), SOFTEST)
     return Material(material.kind, young, material.poisson, material.density)

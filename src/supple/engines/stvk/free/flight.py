@@ -115,7 +115,7 @@ def _move_centre(h, mass, spin):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-untyped-def]
-    """Add the impulses of forces over h to P and L, and begin p.
+    """Write P, L and the start of p after the impulses of forces over h.
 
     Forces act at the positions of their vertices in the middle of the step, extrapolated with
     constant velocity; arms are from the mass centre.
@@ -191,7 +191,7 @@ def _finite(state, spin):  # type: ignore[no-untyped-def]
 
 @compiled_sums
 def _accept(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
-    """Make the new state the current one."""
+    """Copy the new state of a step to the current one."""
     r = state.shape[1]
     omega, momentum = spin[NEW_OMEGA], state[MOMENTUM]
     for k in range(4):

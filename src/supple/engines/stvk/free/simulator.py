@@ -42,9 +42,9 @@ class FreeStvkRun(NamedTuple):
     """Record of many steps."""
 
     q: Floats
-    """(t, r) after each step."""
+    """(t, r) deformation q after each step."""
     roots: Floats
-    """(t, 4, 4) likewise: vertices are at root (X + U q)."""
+    """(t, 4, 4) rigid transforms after each step: vertices are at root (X + U q)."""
 
 
 class FreeStvkSimulator(BodySimulator[StvkModel]):
@@ -189,7 +189,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         evaluate_turning(state[POSITION], state[VELOCITY], self._arrays.turning)
 
     def _pull(self, q: Floats, v: Floats, omega: Floats) -> Floats:
-        """Return ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v: ṗ without external forces."""
+        """Return ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v (r,): ṗ without forces, see `flight`."""
         moments = self._moments
         _, linear, quadratic = moments.inertia_terms
         slopes = linear + 2 * quadratic @ q
@@ -318,14 +318,14 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         return out
 
     def _turn(self) -> Floats:
-        """Return R, (3, 3)."""
+        """Return the rotation R (3, 3) from the body's frame to the world."""
         turn = np.empty((3, 3))
         to_matrix(self._spin[rows.TURN], turn)
         return turn
 
 
 def free_moments(model: StvkModel) -> RigidMoments:
-    """Return the moments of a free body whose basis has no rigid motions; refuse other models."""
+    """Return the moments of a free body without rigid motions in its basis; else raise an error."""
     if not isinstance(model, StvkModel):
         raise SuppleError(f"a FreeStvkSimulator needs a StvkModel, not {shown(model)}")
     inertia = model.inertia

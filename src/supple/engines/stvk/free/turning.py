@@ -60,8 +60,8 @@ _MOST_TURNS, _STILL = 60, 1e-11
 class TurningArrays(NamedTuple):
     """Coefficients of the inertia by shape, and results of `evaluate_turning`."""
 
-    table: Floats  # (r, 9r) coefficients that multiply q_i
-    base: Floats  # (9, r) constants that are added
+    table: Floats  # (r, 9r) coefficients of h and ∂I/∂q that multiply q_i
+    base: Floats  # (9, r) constants of h and ∂I/∂q
     inertia_0: Floats  # (6,) I₀
     sums: Floats  # (12, r) h, ∂I/∂q and Σ v_i h₁[:, i], at the last evaluated state
     inertia: Floats  # (6,) I at the last evaluated state
@@ -136,7 +136,7 @@ def _solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
-    """Rotate for a `time` by an angular velocity in the body's frame, by Cayley's map.
+    """Write the quaternion `turn` rotated for `time` s by `angular` in the body's frame (Cayley).
 
     The angle is 2 atan(ωt/2) instead of ωt: they differ by third order in t, and this angle
     conserves the energy of a rigid body as well as its momentum.
@@ -151,13 +151,13 @@ def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def into_world(turn, vector, out):  # type: ignore[no-untyped-def]
-    """Write R v; `out` may be the vector."""
+    """Write R v of the quaternion `turn`; `out` may be `vector`."""
     _rotated(turn[0], turn[1], turn[2], turn[3], vector, out)
 
 
 @compiled_fused
 def into_body(turn, vector, out):  # type: ignore[no-untyped-def]
-    """Write Rᵀ v; `out` may be the vector."""
+    """Write Rᵀ v of the quaternion `turn`; `out` may be `vector`."""
     _rotated(-turn[0], -turn[1], -turn[2], turn[3], vector, out)
 
 
@@ -279,7 +279,7 @@ def _settle(turns, settings, packed, state, system, turning, spin):  # type: ign
 
 @compiled_sums
 def _update_rotation(h, tau, state, turning, spin):  # type: ignore[no-untyped-def]
-    """Update q, R by the mean of both Ω, and Ω from L there."""
+    """Update q from w, R by the mean of the old and new Ω, and the new Ω from L at this q and R."""
     sums, inertia = turning.sums, turning.inertia
     here, w, omega, mean = state[HERE], state[SPEED], spin[NEW_OMEGA], spin[MEAN]
     for j in range(len(w)):
@@ -299,7 +299,7 @@ def _update_rotation(h, tau, state, turning, spin):  # type: ignore[no-untyped-d
 
 @compiled_sums
 def _residual(tau, packed, state, sums, spin):  # type: ignore[no-untyped-def]
-    """Write the residual p_start + τ(…) − hᵀΩ − M w to the right side."""
+    """Write the residual of the module's equation for w, p_start + τ(…) − hᵀΩ − M w."""
     w, right, omega = state[SPEED], state[_RIGHT], spin[NEW_OMEGA]
     constant, slopes = state[_CONSTANT], sums[_INERTIA_SLOPES:_TWISTS]
     right[:] = 0.0

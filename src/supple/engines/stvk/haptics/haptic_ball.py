@@ -63,7 +63,7 @@ def _checked_places(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Floa
 
 
 def _inverse_mass(simulator: StvkSimulator, mass: float) -> float:
-    """Return the largest sum of inverse masses of ball and body, in 1/kg."""
+    """Return the largest sum of inverse masses of ball and surface vertex, in 1/kg."""
     model = simulator.model
     basis = model.surface_basis
     accelerated = np.linalg.solve(model.mass, basis.reshape(-1, model.modes).T).T.reshape(
@@ -210,7 +210,7 @@ class HapticBall:
         self._weight = weight  # last, so that an error repeats
 
     def reset(self, position: ArrayLike, velocity: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Place the ball, without a hand; `simulator.reset` resets the body."""
+        """Place the ball at `position` in m, released; `simulator.reset` resets the body."""
         at = _checked_places("the ball's position", position, (3,))
         moving = _checked_places("the ball's velocity", velocity, (3,))
         self._ball[:] = 0.0
@@ -308,7 +308,7 @@ class HapticBall:
         return parts | {"total": sum(parts.values())}
 
     def _advance(self, count: int, hands: Floats, record: Floats) -> None:
-        """Make all steps, or none if one diverges."""
+        """Make `count` steps, and write `record`; if one diverges, restore the state and raise."""
         body = self.simulator.arrays
         if self._weight is not self.simulator.weight:
             self._update_model_values()

@@ -73,7 +73,7 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
 
 @compiled_fused
 def _change_push(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
-    """Increase (or decrease) one push, adapting the others; return how many then share."""
+    """Change push `which` upwards (`sign` 1) or downwards (−1); return how many contacts share."""
     normal, members = places[which, DIRECTION], system[_SHARING]
     while True:
         _solve_sharing(places, normal, sign, sharing, system)
@@ -112,7 +112,10 @@ def _change_push(places, pushes, which, sign, sharing, system, total):  # type: 
 
 @compiled_fused
 def _solve_sharing(places, normal, sign, sharing, system):  # type: ignore[no-untyped-def]
-    """Solve for the rates of the sharing contacts as one push changes."""
+    """Solve for the changes of the sharing contacts' forces per unit change of one other force.
+
+    With them, the total force along each sharing contact's direction stays constant.
+    """
     members, d = system[_SHARING], system[_SOLUTION]
     for k in range(sharing):
         n = places[int(members[k]), DIRECTION]
@@ -173,7 +176,7 @@ def haptic_steps(steps, hands, record, ball, settings, tree, scratch, work, forc
 
 @compiled_fused
 def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore[no-untyped-def]
-    """Compute contact forces on the ball and, reduced, on the body; return the depth."""
+    """Compute contact forces on the ball and, reduced, on the body; return the depth in m."""
     points, triangles = tree[0], tree[1]
     _, _, _, triangle_numbers, places, counters = scratch
     factors, rates, _, _, rate_marks, speeds, pushes, system = work
@@ -210,7 +213,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
 
 @compiled_sums
 def _accelerate(inverse_mass, sign, force, out):  # type: ignore[no-untyped-def]
-    """Add (or subtract) M⁻¹ f."""
+    """Add M⁻¹ f times `sign` to `out` (r,)."""
     for i in range(len(out)):
         row, total = inverse_mass[i], 0.0
         for j in range(len(force)):

@@ -95,7 +95,7 @@ def place(rows: Floats, factors: Floats, out: Floats) -> None:
 
 @compiled_sums
 def _apart(sphere, factors, centre, reach):  # type: ignore[no-untyped-def]
-    """Return whether a sphere and a ball are disjoint."""
+    """Return whether a sphere of the tree and the ball of radius `reach` are disjoint."""
     x, y, z, radius = sphere[0], sphere[1], sphere[2], sphere[_RADIUS]
     dx, dy, dz = -centre[0], -centre[1], -centre[2]
     for k in range(len(factors)):
@@ -109,7 +109,7 @@ def _apart(sphere, factors, centre, reach):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untyped-def]
-    """Evaluate a point once per query, as triangles share corners."""
+    """Write the position of a vertex, unless it was written in this query (number `turn`)."""
     if marks[vertex] != turn:
         marks[vertex] = turn
         place(points[vertex], factors, moved[vertex])
@@ -117,7 +117,7 @@ def move(points, factors, vertex, turn, marks, moved):  # type: ignore[no-untype
 
 @compiled_fused
 def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped-def]
-    """Find the triangles within a radius; return their number.
+    """Find the triangles within `radius` of `centre`; return their number.
 
     `tree` has coefficients (n, 3, k) of the points, triangles in the tree's order, ranges (nodes,
     2) of the spheres' triangles, and spheres (nodes, 4, k); sphere i has the children 2i + 1 and 2i
@@ -156,7 +156,7 @@ def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped
 
 @compiled_fused
 def _touches(a, b, c, centre, radius, out):  # type: ignore[no-untyped-def]
-    """Return whether a triangle is within a radius; if so, write its contact."""
+    """Return whether a triangle is within `radius` of `centre`; if so, write its contact."""
     u, v, w = nearest_on_triangle(centre, a, b, c)
     x = centre[0] - (u * a[0] + v * b[0] + w * c[0])
     y = centre[1] - (u * a[1] + v * b[1] + w * c[1])
@@ -185,7 +185,7 @@ class Contacts(NamedTuple):
     distances: Floats
     """(c,) distance from the centre, in m, less than the radius."""
     directions: Floats
-    """(c, 3) unit vectors from there to the centre."""
+    """(c, 3) unit vectors from the nearest point to the ball's centre."""
 
 
 class SphereTree:
@@ -209,7 +209,7 @@ class SphereTree:
         (nodes, 2) ranges in `order` of the spheres' triangles. Sphere 0 is the root; sphere i has
         the children 2i + 1 and 2i + 2.
     order
-        (m,) the surface's triangles.
+        (m,) indices of the surface's triangles, in the tree's order.
 
     Examples
     --------
