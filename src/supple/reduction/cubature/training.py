@@ -53,7 +53,10 @@ def motion_forces(
     shaking: Shaking,
     allowed: NullSpace | None = None,
 ) -> MotionForces:
-    """Project a motion to a basis (k, 3, r) of a region; `allowed` has the contacts' null space."""
+    """Project a motion to a basis (k, 3, r) of a region.
+
+    `allowed` are the displacements that contacts allow; None without contacts.
+    """
     rows = len(region.vertices)
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
@@ -117,7 +120,7 @@ class TrainingOptions:
 @dataclass(frozen=True, eq=False)
 class Training:
     """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
-    `held` are the stiffnesses that corrections complete: with contacts, which samples may lack.
+    `held` are the stiffnesses with contacts, for corrections; samples may be without contacts.
     `totals` are forces (r, t) of the samples where they are not those of their displacements, and
     `fresh` are other samples with such forces.
     """
@@ -142,7 +145,7 @@ def drawn_training(
 
 
 def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) -> Training:
-    """Return motions as samples; the last third of each measures errors on fresh samples."""
+    """Return motions as samples; the last third of each is held out to measure errors."""
     drawn, totals, fresh = [], [], []
     for motion in motions:
         lengths = np.linalg.norm(motion.forces, axis=0)
@@ -159,7 +162,7 @@ def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) ->
 def draw(
     pose: PoseForces, stiffness: Floats, count: int, options: TrainingOptions, *which: int
 ) -> Floats:
-    """Draw samples (r, count) of a pose, with a separate stream of random numbers."""
+    """Draw samples (r, count) of a pose; `which` selects the stream of random numbers."""
     return force_samples(
         pose.body,
         pose.rest,
@@ -181,7 +184,10 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
 def checked_stiffnesses(
     poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Return checked stiffnesses of the first m poses, and computed ones of the others."""
+    """Return checked stiffnesses (r, r) of the first m poses, and computed ones of the others.
+
+    If `stiffnesses` is None, all are computed.
+    """
     if stiffnesses is not None and len(stiffnesses) != m:
         raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)

@@ -82,10 +82,10 @@ def _elastic(
     count: int,
     seed: int,
 ) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
-    """Train elastic cubature on motions of the shaken body, or on samples in a basis of modes.
+    """Train elastic cubature on motions of the shaken body, or on samples for a basis of modes.
 
-    Also returns the motions at the poses, or None. Returns None alone if motions cannot be fitted,
-    for instance in too small a basis.
+    Returns the cubature, and the motions at the poses or None. Returns None for both if motions
+    cannot be fitted, for instance because the basis is too small.
     """
     train = partial(
         elastic_cubature,
@@ -162,7 +162,7 @@ def _errors_between(
 def _quarter_way(
     sampled: SampledPoses, elastic: ElasticCubature, ends: tuple[int, int], seed: int
 ) -> float | None:
-    """Return the error a quarter along an edge; None if tets are inverted or bases vanish."""
+    """Return the force error a quarter along an edge; None if tets are inverted or bases vanish."""
     poses, (i, j) = sampled.weights.poses, ends
     pose = 0.75 * poses[i] + 0.25 * poses[j]
     if len(sampled.setup.flesh.tet_rig.inversions(pose[None])[0]):
@@ -227,7 +227,7 @@ def _model(
 
 
 def _in_frames(sampled: SampledPoses, inertial: InertialCubature) -> Floats | None:
-    """Return corrections of basis rows (m, c, 3, r) in the frames of the basis."""
+    """Return corrections of basis rows (m, c, 3, r) in the frames of the bases, or None."""
     rotations = sampled.aligned.rotations
     if inertial.corrections is None or rotations is None:
         return inertial.corrections
@@ -241,7 +241,7 @@ def _report(
     inertial: InertialCubature,
     errors: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the figures of a build for the model's report; the same seed gives the same."""
+    """Return the figures of a build for the model's report; equal seeds give equal figures."""
     setup, aligned = sampled.setup, sampled.aligned
     angles = np.degrees(aligned.angles)
     rows = _pose_rows(sampled, elastic)
