@@ -230,7 +230,7 @@ def mass_properties(shape: Obstacle) -> MassProperties:
 
 
 def _capsule_properties(shape: Capsule) -> MassProperties:
-    """Return mass properties of a cylinder and two half balls with centroids 3/8 r beyond it."""
+    """Return mass properties of a capsule: a cylinder and two half balls (centroids 3/8 r off)."""
     start, end, r = np.asarray(shape.start), np.asarray(shape.end), shape.radius
     length = float(np.linalg.norm(end - start))
     axis = (end - start) / length if length > 0 else np.array([0.0, 1.0, 0.0])

@@ -310,7 +310,7 @@ class ProjectedSimulator:
         *,
         what: Literal["displacements", "positions", "surface"] = "positions",
     ) -> Floats:
-        """Reset at the first pose and root, step to all others; return `what` of all, (t, n, 3)."""
+        """Reset at the first pose and root, step to the rest; return `what` at each, (t, n, 3)."""
         rows = checked_array(
             "poses", poses, (len(np.atleast_2d(poses)), len(self._posed.rest_pose))
         )

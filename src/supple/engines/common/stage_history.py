@@ -123,7 +123,7 @@ def _finish(rows: Floats, x: Floats, tau: float) -> None:
 
 @compiled_fused
 def into_frame(points: Floats, root: Floats, out: Floats) -> None:
-    """Write points (n, 3) of the world in the frame of a root (4, 4), Rᵀ(x − t), to `out`."""
+    """Transform points (n, 3) from the world to the frame of a root (4, 4): out = Rᵀ(x − t)."""
     for v in range(len(points)):
         x, y, z = points[v, 0] - root[0, 3], points[v, 1] - root[1, 3], points[v, 2] - root[2, 3]
         for i in range(3):
@@ -132,7 +132,7 @@ def into_frame(points: Floats, root: Floats, out: Floats) -> None:
 
 @compiled_fused
 def out_of_frame(points: Floats, root: Floats, out: Floats) -> None:
-    """Write points (n, 3) in the frame of a root (4, 4) in the world, R x + t, to `out`."""
+    """Transform points (n, 3) from the frame of a root (4, 4) to the world: out = R x + t."""
     for v in range(len(points)):
         x, y, z = points[v, 0], points[v, 1], points[v, 2]
         for i in range(3):

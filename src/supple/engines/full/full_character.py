@@ -209,7 +209,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors (T,) on the stiffness of each tet, or None for none; may be set between steps."""
+        """Factors (T,) on the tets' stiffness, or None if all are 1; may be set between steps."""
         return None if self._factors is None else self._factors.copy()
 
     @local_stiffness.setter

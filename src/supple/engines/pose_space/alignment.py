@@ -18,7 +18,7 @@ from supple.linalg.krylov import column_signs
 from supple.rig.poses.example_poses import PoseTree
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-#: Bases are blended in the neutral pose's frames, or in the world as in the paper.
+#: Bases are blended in the neutral pose's frames, or in world axes as in the paper.
 Variant = Literal["frames", "world"]
 
 VARIANTS = ("frames", "world")

@@ -302,7 +302,10 @@ def _volume_ratio(F):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-untyped-def]
-    """Blend stress P and ∂P/∂F with the linear C : (F − I) and C = ∂P/∂F(I), which weigh `part`."""
+    """Blend stress and derivative with linear ones, C : (F − I) and C = ∂P/∂F(I).
+
+    The linear ones have the weight `part`, 0 to 1.
+    """
     P, H = scratch.stress, scratch.derivative
     linear, rows = scratch.projection[0], scratch.projection[1]
     for i in range(9):

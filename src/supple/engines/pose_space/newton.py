@@ -267,8 +267,8 @@ def _add_linear_force(system: System, blend: Blend, beyond: float) -> None:
     """Add K₀ and the linear force K₀z to the nonlinear stiffness and force.
 
     The nonlinear force at the scaled z is multiplied by `beyond`, the result of `_scale_to_range`.
-    It is scaled down where the work
-    zᵀf̂ would be less than `RESTORING` zᵀK₀z, so that flesh has no equilibrium but its rest shape.
+    It is scaled down where the work zᵀf̂ would be less than `RESTORING` zᵀK₀z, so that flesh has no
+    equilibrium but its rest shape.
     """
     z, linear, force, n = system.z, system.linear, system.force, len(system.z)
     work, least, part = 0.0, 0.0, 1.0

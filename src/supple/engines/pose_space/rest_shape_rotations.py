@@ -125,9 +125,9 @@ def _edges(corners: Floats) -> Floats:
 def _rotation_of(
     points: Floats, corners: Ints, inverses: Floats, t: int, m: Floats, out: Floats
 ) -> bool:
-    """Write the quaternion of tet t's rotation from the neutral pose; return False if it is flat.
+    """Write the quaternion of tet t's rotation from the neutral pose; return whether it has one.
 
-    `m` (3, 3) is scratch.
+    A flat or inverted tet has none. `m` (3, 3) is scratch.
     """
     a, b, c, d = corners[t, 0], corners[t, 1], corners[t, 2], corners[t, 3]
     for i in range(3):

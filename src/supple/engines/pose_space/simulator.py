@@ -192,7 +192,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors (T,) on the stiffness of each tet, or None for none; may be set between steps.
+        """Factors (T,) on the tets' stiffness, or None if all are 1; may be set between steps.
 
         A model built with these stiffnesses is more accurate.
         """

@@ -49,7 +49,7 @@ class SurfaceTables(NamedTuple):
     """(m, 4b) quaternions at the carriers; (m, 0) if interpolation is "world"."""
     carriers: NDArray[np.int32]
     shares: Singles
-    """(n̄, 4) carriers of each skin vertex, and weights; index b is for any that no basis moves."""
+    """(n̄, 4) carriers of each skin vertex, and weights; b for a carrier that no basis moves."""
 
 
 class SkinScratch(NamedTuple):

@@ -112,8 +112,8 @@ def normal_equations(
 ) -> tuple[Floats, Floats]:
     """Return AᵀA (c, c) and Aᵀb (c,) of xu2016 eq. 19, for samples q (r, t).
     With a `stiffness` (r, r) at rest, A and b are without their linear parts. `total` (r, t) are
-    the forces of all tets at q, computed by default. Rows are divided by the
-    norms of `beside`, by default of the same forces.
+    the forces of all tets at q, computed by default. Rows are divided by the norms of `beside`, by
+    default of the same forces.
     """
     chosen = pose.only(tets)
     total = pose.reduced(q) if total is None else total

@@ -31,7 +31,7 @@ _CHUNK_ENTRIES = 5_000_000
 def checked_basis(
     what: str, basis: LocalBasis, regions: Sequence[Region], n_vertices: int
 ) -> tuple[Floats, ...]:
-    """Return a localised basis, checked: a finite array (k, 3, r) per region, and any column."""
+    """Return a localised basis, checked: a finite array (k, 3, r) per region, not all empty."""
     if len(regions) == 0:
         raise SuppleError("there are no regions; use Region.whole for a basis of the whole body")
     if len(basis) != len(regions):

@@ -78,9 +78,11 @@ def condensed_shapes(
     region: Region,
     allowed: NullSpace | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return V (k, 3, r) and VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G (r, r) with G = UᵀMU.
-    For modes these are U and UᵀKU; for other bases the energy is less than with U. K⁻¹ is
-    restricted to `allowed` displacements, by default all.
+    """Return shapes V (k, 3, r) of least energy at each unit q, and VᵀKV (r, r).
+
+    VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G with G = UᵀMU of the basis U (k, 3, r) of a region. For modes these
+    are U and UᵀKU; for other bases the energy is less than with U. K⁻¹ is restricted to `allowed`
+    displacements, by default all.
     """
     stiffness = body.stiffness(rest, rest, out=body.pattern.zeros())  # threads may share the body
     masses = body.vertex_masses()[region.vertices]

@@ -84,8 +84,8 @@ def _elastic(
 ) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
     """Train elastic cubature on motions of the shaken body, or on samples for a basis of modes.
 
-    Returns the cubature, and the motions at the poses or None. Returns None for both if motions
-    cannot be fitted, for instance because the basis is too small.
+    Returns the cubature, and the motions at the poses or None. If motions cannot be fitted,
+    for instance because the basis is too small, returns None instead of the pair.
     """
     train = partial(
         elastic_cubature,

@@ -391,7 +391,7 @@ def _friction_force(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
 
 @compiled_plain
 def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-untyped-def]
-    """Write displacements of touched carriers since the detection to `scratch.moved`."""
+    """Write displacements of touched carriers, since contacts were detected, to `scratch.moved`."""
     r, z = len(q), scratch.z
     for j in range(r):
         z[j] = column_scale[j] * q[j] - z[j]
