@@ -177,10 +177,7 @@ def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floa
 def _diagonalised(
     stiffnesses: Sequence[ArrayLike] | None, root: Floats, count: int
 ) -> tuple[Floats, Floats]:
-    """Return eigenvalues (m, r), ascending, and eigenvectors (m, r, r) of reduced stiffnesses.
-
-    Without stiffnesses they are ones and identities.
-    """
+    """Return eigenvalues (m, r) and eigenvectors (m, r, r) of stiffnesses; 1 and I for None."""
     r = root.shape[2]
     if stiffnesses is None:
         return np.ones((count, r)), np.tile(np.eye(r), (count, 1, 1))

@@ -185,10 +185,7 @@ def _tet_rows(tables, points, blend, tet, start, width, at, scratch):  # type: i
 
 @compiled_fused
 def _rest_gradients(points: Floats, corners: Ints, tet: int, flattest: float, g: Floats) -> float:
-    """Write ∇N of corners 1 to 3 to rows of `g` (4, 3); return the volume in m³.
-
-    Returns 0, and writes nothing, for a volume up to `flattest`.
-    """
+    """Write ∇N of corners 1 to 3 to rows of `g`; return the volume, 0 if it is up to `flattest`."""
     a, b, c, d = corners[tet, 0], corners[tet, 1], corners[tet, 2], corners[tet, 3]
     ox, oy, oz = points[a, 0], points[a, 1], points[a, 2]
     e00, e01, e02 = points[b, 0] - ox, points[b, 1] - oy, points[b, 2] - oz
@@ -255,10 +252,7 @@ def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: 
 
 @compiled_fused
 def _subtract_linear(F, rest, projected, P, H):  # type: ignore[no-untyped-def]
-    """Subtract C : (F − I) from the stress P and, unless `projected`, C from H = ∂P/∂F.
-
-    `rest` (9, 9) is C, the derivative at rest.
-    """
+    """Subtract C : (F − I) from P and, unless `projected`, C from H = ∂P/∂F; `rest` is C."""
     for i in range(9):
         total = 0.0
         for j in range(9):
@@ -302,10 +296,7 @@ def _volume_ratio(F):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-untyped-def]
-    """Blend stress and derivative with linear ones, C : (F − I) and C = ∂P/∂F(I).
-
-    The linear ones have the weight `part`, 0 to 1.
-    """
+    """Blend P and ∂P/∂F with C : (F − I) and C = ∂P/∂F(I), which have the weight `part`."""
     P, H = scratch.stress, scratch.derivative
     linear, rows = scratch.projection[0], scratch.projection[1]
     for i in range(9):

@@ -193,10 +193,7 @@ class RuntimeModel:
         return out
 
     def _vertex_quaternions(self, vertices: NDArray) -> Singles:
-        """Return quaternions (m, 4k) of tet vertices; the identity where no basis is stored.
-
-        They are (m, 0) if interpolation is "world".
-        """
+        """Return quaternions (m, 4k) of vertices, (m, 0) for "world"; identity without a basis."""
         model = self.model
         if model.rotations is None:
             return np.zeros((self.n_poses, 0), np.float32)

@@ -158,10 +158,7 @@ class BodyState:
         return rows | {f"contact.{name}": np.asarray(value) for name, value in contact}
 
     def restore(self, state: State, vertices: int) -> None:
-        """Set values from a state with the names of `all_arrays`.
-
-        `vertices` is the number of skin vertices.
-        """
+        """Set values from a state of `all_arrays`; `vertices` is the number of skin vertices."""
         self.contact.check(state.part("contact"), vertices)
         for name, array in self.all_arrays().items():
             if name not in CONTACT_ARRAYS:

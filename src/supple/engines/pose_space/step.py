@@ -162,10 +162,7 @@ class StepWork(NamedTuple):
 
 
 class StepArguments(NamedTuple):
-    """Arguments of a thread's steps, except states.
-
-    They form one table, because each further argument of a call costs 0.4 µs.
-    """
+    """Arguments of a thread's steps, except states; one table, as an argument costs 0.4 µs."""
 
     targets: Targets
     tables: StepTables

@@ -53,10 +53,7 @@ def motion_forces(
     shaking: Shaking,
     allowed: NullSpace | None = None,
 ) -> MotionForces:
-    """Project a motion to a basis (k, 3, r) of a region.
-
-    `allowed` are the displacements that contacts allow; None without contacts.
-    """
+    """Project a motion to a basis (k, 3, r) of a region; contacts, if any, leave `allowed`."""
     rows = len(region.vertices)
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
@@ -186,10 +183,7 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
 def checked_stiffnesses(
     poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Return checked stiffnesses (r, r) of the first m poses, and computed ones of the others.
-
-    If `stiffnesses` is None, all are computed.
-    """
+    """Return stiffnesses (r, r) of all poses: the given ones of m poses, checked; else computed."""
     if stiffnesses is not None and len(stiffnesses) != m:
         raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)

@@ -197,10 +197,7 @@ def assess_pose(
 def _exact_frequencies(
     task: PoseTask, model: PoseModel, stiffness: sp.csr_array, mass: Floats
 ) -> Floats:
-    """Return the lowest frequencies in Hz of the full body, fixed outside of the regions.
-
-    Contacts of the pose constrain it.
-    """
+    """Return lowest frequencies in Hz of the full body, with contacts, fixed outside of regions."""
     free = np.unique(np.concatenate([region.vertices for region in task.regions]))
     rows = sp.csr_array((0, 3 * len(task.rest)))
     if model.contacts is not None and task.contacts is not None:

@@ -71,10 +71,7 @@ def choose_regions(
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
     basis: Basis = "modes",
 ) -> tuple[Region, ...]:
-    """Return the regions for the `regions` option of `build`.
-
-    With basis="shaken" the whole body is one region.
-    """
+    """Return the regions for the `regions` option of `build`; with basis="shaken" one region."""
     n_vertices = len(flesh.mesh.vertices)
     if len(flesh.fixed) == n_vertices:
         raise SuppleError("every tet vertex is fixed; nothing is left to move")

@@ -232,10 +232,7 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
 
 @compiled
 def _add_line(tables, group, k, direction, scale, push, frames, place, scratch, force):  # type: ignore[no-untyped-def]
-    """Write a contact's row along a direction, scaled, as line `place`; add `push` times it.
-
-    The product is added to `force`.
-    """
+    """Write a contact's scaled row along a direction as line `place`; add push · row to `force`."""
     width, columns = tables.width[group], tables.columns[group]
     line = scratch.lines[place * width : (place + 1) * width]
     _write_line(tables, group, k, direction, frames, scratch, line)
