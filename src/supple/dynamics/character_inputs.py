@@ -111,7 +111,7 @@ class CharacterInputs:
         self._skin = len(model.surface.vertices)
 
     def pose(self, pose: Given, default: Floats) -> Floats:
-        """Return a pose (s,); the default for None."""
+        """Return a pose (s,), checked; the default for None."""
         if pose is None:
             return default
         if isinstance(pose, np.ndarray) and pose.dtype == np.float64:
@@ -124,7 +124,7 @@ class CharacterInputs:
         return _writable(values)
 
     def root(self, root: Given, default: Floats | None) -> Floats:
-        """Return a root (4, 4); for None the default, or the identity without one."""
+        """Return a root (4, 4), checked; for None the default, or the identity if that is None."""
         if root is None and default is not None:
             return default
         if isinstance(root, np.ndarray) and root.dtype == np.float64 and root.shape == (4, 4):
@@ -151,11 +151,11 @@ class CharacterInputs:
         )
 
     def forces(self, forces: Forces) -> tuple[Ints, Floats]:
-        """Return skin vertices (k,) and forces (k, 3)."""
+        """Return skin vertices (k,) and forces (k, 3) in N, checked."""
         return vertex_forces(forces, self._skin)
 
     def skin(self, out: Singles | None) -> Singles:
-        """Return the array for the skin, (n̄, 3) float32."""
+        """Return the array for the skin, (n̄, 3) float32: `out`, checked, or a new one for None."""
         return checked_frames(out, (self._skin, 3))
 
     def motion(self, motion: Motion | str, motions: Mapping[str, Motion]) -> Motion:

@@ -32,7 +32,7 @@ def friction_weights(mu: float, normal_forces: Floats, slip_speeds: Floats) -> F
 
 
 def checked_friction(value: float) -> float:
-    """Return a coefficient of friction, checked."""
+    """Return a coefficient of friction, checked to be 0 to 10."""
     mu = checked_number("friction", value)
     if not 0.0 <= mu <= 10.0:
         raise SuppleError(f"friction is {mu:g}; give a coefficient from 0 to 10, such as 0.5")

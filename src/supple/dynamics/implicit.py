@@ -37,11 +37,11 @@ class StepReport:
         Whether the last iteration moved no vertex by more than the tolerance; with a single
         iteration this is rare.
     seconds
-        Time spent in ``assembly``, ``factorise`` and ``solve``.
+        Computing time in s of ``assembly``, ``factorise`` and ``solve``.
     time
         Seconds since the reset, at the end of the step.
     limits
-        Names of the limits that acted, for characters ``"rest"``, ``"acceleration"`` and
+        Names of the limits that were applied, for characters ``"rest"``, ``"acceleration"`` and
         ``"teleport"``; see `PoseSpaceStep`.
     """
 
@@ -60,7 +60,7 @@ class StepReport:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the time spent in the context to a part."""
+        """Add the time of the ``with`` block to ``seconds[part]``."""
         began = perf_counter()
         try:
             yield
@@ -87,11 +87,11 @@ class StageProblem:
     damping: sp.csr_array | None = None
 
     def positions(self, w: Floats) -> Floats:
-        """Return Φ + u + τw."""
+        """Return the positions Φ + u + τw, (n, 3), for a velocity w."""
         return self.rest + self.u + self.tau * w
 
     def damp(self, w: Floats) -> Floats:
-        """Return D w."""
+        """Return the damping force D w, (n, 3), of a velocity w."""
         force = self.alpha * (self.mass @ w.reshape(-1))
         if self.damping is not None:
             force += self.damping @ w.reshape(-1)
@@ -206,7 +206,7 @@ class ImplicitSolver:
         return change, 0.0, energy
 
     def acceleration(self, problem: StageProblem) -> Floats:
-        """Return M⁻¹ (f_ext − f − Dv) at the start of the stage."""
+        """Return accelerations M⁻¹ (f_ext − f − Dv), (n, 3), at the start of the stage."""
         x = problem.rest + problem.u
         self._set_damping(problem, x, StepReport())
         force = problem.external - self.body.force(x, problem.rest) - problem.damp(problem.v)

@@ -143,7 +143,7 @@ class Integrator:
 
     @property
     def stage(self) -> float:
-        """τ/h of its implicit stage."""
+        """Duration of the implicit stage as a fraction of the step, τ/h."""
         return self.coefficients(1.0, 1.0).tau
 
     @property
@@ -250,7 +250,7 @@ def integrator_named(
 
 
 def _peculiarity(row: Integrator) -> str:
-    """Return, for people, why some engines do not step a row."""
+    """Return the reason why some engines do not accept a row, as text for an error message."""
     if row.forces_at != 1:
         return "takes forces within the step"
     if row.several_stages is not None:

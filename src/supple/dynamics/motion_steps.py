@@ -97,7 +97,7 @@ def _interpolated(
 
 def pose_before(motion: Motion, index: int) -> tuple[Floats, Floats] | None:
     """Return pose and root one step before a key, extrapolated from it and the next.
-    None where the motion or its shot ends with that key.
+    Returns None if the motion or a shot ends with that key.
     """
     if index + 1 >= motion.n_frames or index + 1 in motion.cuts:
         return None
@@ -135,7 +135,7 @@ class MotionSteps:
 
     def before(self, step: int) -> tuple[Floats, Floats] | None:
         """Return pose and root a step earlier, extrapolated from this step and the next.
-        None where the motion ends or jumps at the next step.
+        Returns None if the motion ends, or if it jumps or cuts at the next step.
         """
         return None if step + 1 in self.jumps else pose_before(self.motion, step)
 
@@ -148,7 +148,7 @@ class MotionSteps:
 
 
 def motion_steps(motion: Motion, dt: float) -> MotionSteps:
-    """Return all steps of a motion."""
+    """Return all steps of `dt` seconds through a motion."""
     first, last = float(motion.times[0]), float(motion.times[-1])
     count = whole_steps(first, last, 1 / dt) + 1
     return MotionSteps.of(even_motion(motion.smooth, first, last, count, 1 / dt), motion)

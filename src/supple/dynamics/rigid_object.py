@@ -61,7 +61,7 @@ class RigidObject:
     kinematic
         Whether forces do not move it; `moved_to` moves it. `moved` is the old name.
     name
-        Name in the readings.
+        Name in the readings of a step.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class RigidObject:
         (3, 3) about the centre of mass in local axes, kg m².
     samples, sample_radii
         (s, 3) points in local axes about the centre of mass, and (s,) radii of balls around them,
-        which stand for the surface in contact. A sphere is one point with its radius.
+        which approximate the surface in contact. A sphere is one point with its radius.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class RigidObject:
 
     @property
     def turn(self) -> Floats:
-        """(3, 3) rotation of the place."""
+        """Rotation (3, 3) from local axes to the world."""
         return self._place[:3, :3]
 
     @property
@@ -230,7 +230,7 @@ def mass_properties(shape: Obstacle) -> MassProperties:
 
 
 def _capsule_properties(shape: Capsule) -> MassProperties:
-    """Return the sum for a cylinder and two half balls with centroids 3/8 r beyond its ends."""
+    """Return mass properties of a capsule: a cylinder and two half balls (centroids 3/8 r off)."""
     start, end, r = np.asarray(shape.start), np.asarray(shape.end), shape.radius
     length = float(np.linalg.norm(end - start))
     axis = (end - start) / length if length > 0 else np.array([0.0, 1.0, 0.0])
@@ -244,7 +244,10 @@ def _capsule_properties(shape: Capsule) -> MassProperties:
 
 
 def _enclosed_properties(surface: SurfaceMesh) -> MassProperties:
-    """Return the sum for tets between the middle of the bounding box and every triangle."""
+    """Return mass properties of the inside of a closed surface.
+
+    They are sums over tets between the middle of the bounding box and each triangle.
+    """
     origin = surface.bounds.mean(axis=0)
     corners = surface.vertices[surface.triangles] - origin  # (m, 3, 3)
     volumes = np.linalg.det(corners) / 6
@@ -259,7 +262,7 @@ def _enclosed_properties(surface: SurfaceMesh) -> MassProperties:
 
 
 def surface_samples(shape: Obstacle) -> tuple[Floats, Floats]:
-    """Return points (s, 3) and radii (s,) of balls that stand for the surface in contact."""
+    """Return centres (s, 3) and radii (s,) of balls that approximate the surface in contact."""
     if isinstance(shape, Sphere):
         return np.array(shape.centre, np.float64)[None], np.array([shape.radius])
     if isinstance(shape, Capsule):

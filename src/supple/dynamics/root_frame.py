@@ -50,7 +50,7 @@ def checked_root(root: ArrayLike | None) -> Floats:
 
 
 def to_world(root: Floats, points: Floats) -> Floats:
-    """Return R x + t of points (n, 3) in the root's frame."""
+    """Return positions R x + t in the world, (n, 3), of points (n, 3) in the root's frame."""
     return points @ root[:3, :3].T + root[:3, 3]
 
 

@@ -39,7 +39,7 @@ def deformation_at(
     g: Floats,
     F: Floats,
 ) -> float:
-    """Write ∇N_a at a point to rows of `g` and ∂x/∂X to F; return the point's volume."""
+    """Write ∇N_a at a point to rows of `g` and ∂x/∂X to F; return the point's volume in m³."""
     if slopes is None or weights is None:
         volume = tet_gradients(rest, elements, e, g)
     else:
@@ -127,7 +127,7 @@ def position_gradient(
 def add_element_forces(
     volume: float, g: Floats, P: Floats, elements: Ints, e: int, slopes: Floats | None, out: Floats
 ) -> None:
-    """Add V P ∇N_a to each corner; the first gets minus the sum of the others."""
+    """Add V P ∇N_a to `out` (n, 3) at each corner; the first gets minus the sum of the others."""
     p00, p01, p02 = volume * P[0, 0], volume * P[0, 1], volume * P[0, 2]
     p10, p11, p12 = volume * P[1, 0], volume * P[1, 1], volume * P[1, 2]
     p20, p21, p22 = volume * P[2, 0], volume * P[2, 1], volume * P[2, 2]
@@ -172,7 +172,7 @@ def add_point_stiffness(
 
 @compiled_plain
 def complete_stiffness(slopes: Floats | None, K: Floats) -> None:
-    """Fill the rows and columns of the first corner, so that all sums are zero."""
+    """Fill rows and columns of the first corner: blocks of each row and column add up to zero."""
     n = corner_count(slopes)
     for i in range(3, 3 * n):
         for k in range(3):
@@ -200,7 +200,7 @@ def scatter_stiffness(
     slots: ShortInts,
     out: Floats,
 ) -> None:
-    """Add K to the rows of the element's vertices."""
+    """Add K of element e to the CSR values `out`; `add_stiffness` describes their order."""
     n = corner_count(slopes)
     for a in range(n):
         start = block_start[elements[e, a]]

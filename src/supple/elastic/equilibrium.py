@@ -27,9 +27,9 @@ class Equilibrium:
     positions
         (n, 3).
     energies
-        Total potential at the start and after every iteration; not increasing.
+        Total potential in J at the start and after every iteration; not increasing.
     residual
-        Largest residual force on a free vertex, in N.
+        Largest component of a residual force on a free vertex, in N.
     converged
         Whether the residual is within tolerance.
     """
@@ -171,7 +171,9 @@ def free_unknowns(body: ElasticBody | HexBody, fixed: ArrayLike) -> Ints:
 def line_search(
     energy_at: Callable[[float], float], energy: float, slope: float
 ) -> tuple[float, float]:
-    """Backtrack from a full step (Armijo); return (0, energy) if no step lowers the energy.
+    """Return step length and energy there, by backtracking from 1 (Armijo); (0, energy) if none.
+
+    A step must lower the energy; `slope` is its derivative at 0.
     The full step is taken once the predicted decrease is below the rounding of the energy.
     """
     length = 1.0

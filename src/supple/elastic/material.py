@@ -36,7 +36,7 @@ class Material:
         In kg/m³: a number, or one per tet.
     shear
         With axes only: shear moduli G₂₃, G₁₃, G₁₂ in Pa; by default the isotropic value for
-        the mean of the two axes.
+        the geometric mean of the two axes' moduli.
     axes
         Orthotropic and saturating only: (3, 3), or (m, 3, 3) with one per tet; the columns are the
         material's axes (fibre first) at rest.

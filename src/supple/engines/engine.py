@@ -45,7 +45,7 @@ class StepState(Protocol):
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Names of the limits that acted; empty in a regular step."""
+        """Names of the limits that were applied; empty in a regular step."""
 
     @property
     def readings(self) -> Mapping[str, Any]:
@@ -96,11 +96,11 @@ class CharacterEngine(Protocol):
 
     @property
     def obstacles(self) -> Sequence[Obstacle]:
-        """Solid obstacles in the world that push the skin out; can be set between steps."""
+        """Solid obstacles in the world that push the skin out; may be set between steps."""
 
     @property
     def stiffness(self) -> float:
-        """Factor on the model's stiffness; can be set between steps."""
+        """Factor on the model's stiffness; may be set between steps."""
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
@@ -243,7 +243,7 @@ class Engine:
 
     @cached_property
     def takes_any_option(self) -> bool:
-        """Whether the builder has ``**``."""
+        """Whether the builder takes any keyword (``**``)."""
         return _takes_any(self.build)
 
     def check_options(self, options: Iterable[str]) -> None:
@@ -279,19 +279,19 @@ def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def _hint(name: object, known: Sequence[str], otherwise: str) -> str:
-    """Return a question with the nearest of the known names, if one is near."""
+    """Return a question with the nearest of the known names; `otherwise` if none is near."""
     near = difflib.get_close_matches(str(name), known, 1)
     return f'did you mean "{near[0]}"?' if near else otherwise
 
 
 def _imported(path: str) -> Any:
-    """Import ``"module:name"``."""
+    """Import a module and return one of its objects, for a path ``"module:name"``."""
     module, _, name = path.partition(":")
     return attrgetter(name)(import_module(module))
 
 
 def _takes_any(function: Callable[..., Any]) -> bool:
-    """Return whether a function has ``**``."""
+    """Return whether a function takes any keyword (``**``)."""
     parameters = inspect.signature(function).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 

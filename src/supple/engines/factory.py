@@ -21,7 +21,7 @@ def build(character: Any, *, engine: str = FIRST_ENGINE, **options: Any) -> Any:
         Name of a row of `supple.engines.ENGINES`, such as ``"pose-space"``.
     **options
         Options of the engine's builder. Pose-space has, among others, ``poses``, ``modes``,
-        ``tets``, ``material``, ``young``, ``poisson``, ``regions``, ``contact``, ``executor``,
+        ``tets``, ``material``, ``young``, ``poisson``, ``regions``, ``contacts``, ``executor``,
         ``log``: see `supple.engines.pose_space.build`.
 
     Returns

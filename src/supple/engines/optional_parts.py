@@ -42,7 +42,7 @@ class LocalStiffness(Protocol):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each of the model's tets, (T,); to be set between steps."""
+        """Factors on the stiffness of each of the model's tets, (T,); may be set between steps."""
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class Resumable(Protocol):
         """Return copies of all arrays that later steps depend on, by name."""
 
     def resume(self, state: Mapping[str, ArrayLike]) -> None:
-        """Continue from such a state, with the same bits."""
+        """Continue from a state that `state` returned, with the same bits."""
 
 
 @runtime_checkable
@@ -62,7 +62,7 @@ class RigidObjects(Protocol):
 
     @property
     def objects(self) -> Sequence[Any]:
-        """Rigid objects; to be set between steps."""
+        """Rigid objects; may be set between steps."""
 
 
 @runtime_checkable
@@ -75,19 +75,19 @@ class SoftContact(Protocol):
 
     @property
     def tracking(self) -> float:
-        """Frequency in Hz of the springs to the pose, 0 for none; to be set between steps."""
+        """Frequency in Hz of the springs to the pose, 0 for none; may be set between steps."""
 
     @property
     def root_mode(self) -> str:
-        """``"driven"``, ``"tracked"`` or ``"free"``; to be set between steps."""
+        """``"driven"``, ``"tracked"`` or ``"free"``; may be set between steps."""
 
     @property
     def gravity(self) -> Floats:
-        """(3,) in m/s²; to be set between steps."""
+        """(3,) in m/s²; may be set between steps."""
 
     @property
     def friction(self) -> float:
-        """Coefficient of friction; to be set between steps."""
+        """Coefficient of friction; may be set between steps."""
 
     @property
     def colliders(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class SoftContact(Protocol):
         """Return the pressure on the skin in the last step, (n̄,) in Pa."""
 
     def unposed(self) -> Floats:
-        """Return displacements of the flesh before the bones move it, (n̄, 3) in m."""
+        """Return displacements (n̄, 3) of the flesh at the skin before bones move it, in m."""
 
 
 class Crowd(Protocol):

@@ -130,7 +130,10 @@ def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_defaults(record: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the options of a record that are None, except `anatomy`: None means bones alone."""
+    """Return `options` without those of a record that are None.
+
+    `anatomy` is kept, because its None means bones alone.
+    """
     names = {each.name for each in fields(record)} - {"anatomy"}
     return {
         name: value for name, value in options.items() if value is not None or name not in names

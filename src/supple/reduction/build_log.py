@@ -29,7 +29,7 @@ class BuildLog:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure the time of the block as this stage's."""
+        """Add the time of the ``with`` block to the stage `name`."""
         self.stages.setdefault(name, 0.0)
         self.began(name)
         start = perf_counter()
@@ -41,14 +41,17 @@ class BuildLog:
 
     @property
     def seconds(self) -> float:
-        """Total time of all stages."""
+        """Total time of all stages, in s."""
         return sum(self.stages.values())
 
     def tell(self, part: float, what: str) -> None:
-        """Report the fraction of the current stage that is done, and the current work."""
+        """Do nothing; subclasses may display the fraction done of the stage, and its current work.
+
+        `part` is the fraction, and `what` describes the work.
+        """
 
     def began(self, name: str) -> None:
-        """Handle the start of a stage."""
+        """Do nothing; subclasses may display the start of a stage."""
 
     def ended(self, name: str) -> None:
-        """Handle the end of a stage, after an error too."""
+        """Do nothing; subclasses may display the end of a stage, also after an error."""

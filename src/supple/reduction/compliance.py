@@ -104,7 +104,7 @@ class Compliance:
         return self._cholesky.nnz_factor
 
     def solve(self, forces: Floats) -> Floats:
-        """Return (ZᵀKZ)⁻¹ b of generalised forces (3k, m); those of a free body are balanced."""
+        """Return (ZᵀKZ)⁻¹ b of generalised forces b (3k, m); those of a free body are balanced."""
         if not self.rigid.shape[1]:
             return self._cholesky.solve(forces)
         balanced = forces - self._rigid_momenta @ (self.rigid.T @ forces)
@@ -116,7 +116,7 @@ class Compliance:
         return self.displacement(self.solve(self._transposed @ forces))
 
     def displacement(self, reduced: Floats) -> Floats:
-        """Return Z y, (3n, m)."""
+        """Return displacements Z y (3n, m) of generalised displacements y (3k, m)."""
         return self._spread @ reduced
 
     def allowed_part(self, forces: Floats) -> Floats:
@@ -142,7 +142,7 @@ class Compliance:
         self._cholesky.factorise(matrix)
 
     def _shifted_modes(self, count: int) -> tuple[Floats, Floats]:
-        """Return the lowest λ of K relative to a small shift, and their vectors."""
+        """Return the lowest eigenvalues (count,) of K over a small shift, and eigenvectors."""
         heavy = self.inertia.diagonal()
         shift = 0.01 * self.typical_eigenvalue * (len(heavy) / 3) ** (-2 / 3)
         try:
@@ -185,7 +185,7 @@ def _projected(transposed: sp.csr_array, matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:
-    """Return the connected pieces, and those that move without resistance."""
+    """Return the vertices of each connected piece, and of those that move without resistance."""
     n = stiffness.shape[0] // 3
     # Three rows form one, with columns by vertex; repeated entries do no harm.
     graph = sp.csr_array(
@@ -242,5 +242,5 @@ def inertial_displacements(
 
 
 def largest_displacements(vectors: Floats) -> Floats:
-    """Return the largest displacement of a vertex in each of the shapes (3k, c), (c,)."""
+    """Return the largest displacement (c,) of a vertex in each of the shapes (3k, c)."""
     return np.linalg.norm(vectors.reshape(-1, 3, vectors.shape[1]), axis=1).max(axis=0)

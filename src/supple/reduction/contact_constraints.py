@@ -105,7 +105,7 @@ def one_way(contacts: BoundaryContacts) -> Ints:
 
 
 def _patches(compact: Ints, count: int) -> Ints:
-    """Label vertices by patch; the corners of a triangle in contact are in one patch."""
+    """Return the patch of each vertex; the corners of a triangle in contact are in one patch."""
     ends = compact[:, [1, 1]].ravel(), compact[:, [2, 3]].ravel()
     graph = sp.coo_array((np.ones(len(ends[0]), bool), ends), (count, count))
     return connected_components(graph, directed=False)[1].astype(np.int64)
@@ -113,7 +113,10 @@ def _patches(compact: Ints, count: int) -> Ints:
 
 @compiled
 def _untouched(order: Ints, vertices: Ints, touched: Ints, count: int) -> Bools:
-    """Mark contacts to keep, in this order: their vertex is on no triangle of an earlier one."""
+    """Return a mask of contacts whose vertex is on no triangle of a contact kept before.
+
+    Contacts are visited in `order`; `touched` (k, 3) are corners of their triangles, or −1.
+    """
     kept = np.zeros(len(vertices), np.bool_)
     taken = np.zeros(count, np.bool_)
     for i in order:

@@ -198,7 +198,7 @@ def _add_second_forces(
 
 @compiled
 def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
-    """Write ∂u/∂X of all columns, (3, 3, r); differences keep the digits of distant bodies."""
+    """Write ∂u/∂X of all columns to G (3, 3, r); differences keep the digits of distant bodies."""
     for c in range(3):
         u0, u1, u2, u3 = u[tet[0], c], u[tet[1], c], u[tet[2], c], u[tet[3], c]
         for d in range(3):
@@ -238,7 +238,7 @@ def _second_derivative(
 
 @compiled
 def _times_gradients(H: Floats, B: Floats, i: int, P: Floats) -> None:
-    """Write P_j = H B_j for j ≥ i."""
+    """Write H B_j (H as a matrix (9, 9)) to column j of P (3, 3, r), for j ≥ i."""
     b0, b1, b2 = B[0, 0, i:], B[0, 1, i:], B[0, 2, i:]
     b3, b4, b5 = B[1, 0, i:], B[1, 1, i:], B[1, 2, i:]
     b6, b7, b8 = B[2, 0, i:], B[2, 1, i:], B[2, 2, i:]

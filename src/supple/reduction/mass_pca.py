@@ -59,7 +59,7 @@ def scaled_candidates(
 
 
 def _columns(what: str, vectors: ArrayLike) -> Floats:
-    """Check that vectors are (3n, c) and finite."""
+    """Return vectors, checked to be (3n, c) and finite."""
     array = numbers(what, vectors)
     if array.ndim != 2 or array.shape[0] % 3:
         raise SuppleError(f"{what} of shape {array.shape}; they need three rows per vertex")
@@ -131,13 +131,16 @@ def mass_pca(
 def _weighted(
     vectors: Floats, root: Floats, moving: Ints, order: Literal["C", "F"] = "C"
 ) -> Floats:
-    """Return √M V on the rows with mass; computed twice to save memory."""
+    """Return √M V on the rows `moving`, which have mass. `root` (3n, 1) is √M."""
     rows = vectors if len(moving) == len(vectors) else vectors[moving]
     return np.multiply(root[moving], rows, order=order)
 
 
 def _directions(shapes: Floats) -> tuple[Floats, Floats]:
-    """Return singular values and right vectors, a row each; `shapes` is overwritten."""
+    """Return singular values (c,) and right singular vectors (c, c), as rows.
+
+    `shapes` is overwritten.
+    """
     # In Fortran's order they are factored in place; "raw" returns Q as reflectors and only the
     # triangle of R.
     _, triangle = scipy.linalg.qr(shapes, mode="raw", overwrite_a=True)

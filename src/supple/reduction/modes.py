@@ -33,7 +33,7 @@ class Modes:
     Attributes
     ----------
     eigenvalues
-        (c,) λ = ω², in 1/s².
+        (c,) λ = ω², in rad²/s².
     vectors
         (3n, c) φ = W Z y; φᵀMφ = 1.
     unweighted
@@ -125,7 +125,7 @@ def linear_modes(
 
 
 def checked_weights(weights: ArrayLike | None, n_vertices: int) -> Floats | None:
-    """Check weights (n,), none negative; None if there are none or all are 1."""
+    """Return weights (n,), checked not to be negative; None if they are None or all 1."""
     if weights is None:
         return None
     checked = checked_array("weights", weights, (n_vertices,))
@@ -148,7 +148,7 @@ def _checked_masses(mass: ArrayLike, stiffness: sp.csr_array) -> Floats:
 
 
 def _check_symmetric(stiffness: sp.csr_array) -> None:
-    """Compare K x and Kᵀ x row by row for a random x, for which asymmetric rows differ."""
+    """Raise SuppleError if K is not symmetric: K x and Kᵀ x are compared for a random x."""
     x = np.random.default_rng(0).uniform(0.5, 1.5, stiffness.shape[0])
     across = stiffness.T
     sizes = abs(stiffness) @ x + abs(across) @ x

@@ -122,8 +122,9 @@ def null_space(
 
 
 def _rotated_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, Bools]:
-    """Rotate the coordinates of every vertex so that rows involve the first; mark those involved.
-    Rotations are (3k, 3k), orthogonal blocks of three; a vertex without rows has the identity.
+    """Return a rotation of each vertex's coordinates, such that rows involve only the first ones.
+    It is (3k, 3k), with orthogonal blocks of three; a vertex without rows has the identity. Also
+    returns a mask (3k,) of the involved coordinates.
     """
     entries = sp.coo_array(rows)
     vertex, axis = np.divmod(entries.col, 3)
@@ -253,7 +254,7 @@ def _eliminated(matrix: Floats) -> tuple[Floats, Ints, Ints]:
 
 
 def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:
-    """Return rows ordered by independence, the rank, and Q, whose columns span them."""
+    """Return the order of rows by independence, the rank, and Q (m, m) of QR of the transpose."""
     space, triangle, order = scipy.linalg.qr(matrix.T, pivoting=True)
     sizes = np.abs(np.diagonal(triangle))
     return order.astype(np.int64), int((sizes > REDUNDANT * sizes[0]).sum()), space
@@ -263,7 +264,7 @@ def _ranked(matrix: Floats) -> tuple[Ints, int, Floats]:
 
 
 def checked_rows(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_array:
-    """Check that C is (c, 3n) and finite; no rows if None."""
+    """Return C, checked to be (c, 3n) and finite; (0, 3n) if it is None."""
     if constraints is None:
         return sp.csr_array((0, 3 * n_vertices))
     try:
@@ -283,7 +284,7 @@ def checked_rows(constraints: sp.csr_array | None, n_vertices: int) -> sp.csr_ar
 
 
 def _unit_rows(constraints: sp.csr_array, unknowns: Ints) -> tuple[sp.csr_array, Ints]:
-    """Return rows on these unknowns, scaled to length 1, and their numbers.
+    """Return rows on these unknowns, scaled to length 1, and their indices in `constraints`.
     Rows without entries there are omitted. Each row is scaled by itself, as units may differ.
     """
     constraints = sp.csr_array(constraints, copy=True)
@@ -302,7 +303,7 @@ def _unit_rows(constraints: sp.csr_array, unknowns: Ints) -> tuple[sp.csr_array,
 
 
 def largest_entries(rows: sp.csr_array) -> Floats:
-    """Return the largest entry of each row without its sign, (c,)."""
+    """Return the largest absolute value (c,) in each row."""
     if 0 in rows.shape:
         return np.zeros(rows.shape[0])
     return np.asarray(abs(rows).max(axis=1).toarray(), np.float64).ravel()

@@ -84,7 +84,7 @@ def shake(
 
 
 class _Excitation:
-    """Body with the acceleration fields and its static displacements under them."""
+    """Body, acceleration fields (3k, f) of free vertices, and static displacements under them."""
 
     def __init__(
         self, body: ElasticBody, rest: Floats, region: Region, moves: Singles | None
@@ -156,7 +156,7 @@ class _Excitation:
 
 
 def _farthest(fields: Floats) -> Floats:
-    """Return the length of the longest vector in each of the fields (3n, k)."""
+    """Return the length (k,) of the longest vector in each of the fields (3n, k)."""
     return np.linalg.norm(fields.reshape(-1, 3, fields.shape[1]), axis=1).max(axis=0)
 
 

@@ -52,7 +52,7 @@ class Workers:
         tasks: Sequence[Task],
         done: Callable[[int, int], None] = lambda task, count: None,
     ) -> list[Result]:
-        """Return results in the order of tasks; call `done` with each task's index and the count.
+        """Return results in the order of tasks; call `done` with an index and the number done.
         Of several errors the first in the order of tasks is raised, once no task is running, so
         that the caller can use its executor again.
         """

@@ -47,8 +47,8 @@ class Density:
         For other materials: ``element_constants(n_elements, young=, poisson=, shear=, axes=,
         saturation=)`` returns an array with a row of constants for each element.
     resists_inversion
-        Whether inverted elements are pushed back by their forces. For other materials the step
-        does that.
+        Whether inverted elements are pushed back by their forces. For other materials the
+        pose-space step does that.
     quartic
         Whether Ψ is a polynomial of degree four in F, so that central differences of ∂P/∂F are
         exact.

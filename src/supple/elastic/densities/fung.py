@@ -30,7 +30,7 @@ def _exponential_less_one(x: float, order: int = 0) -> float:
 
 @compiled_fused
 def fung_exponent(E: Floats, p: Floats, local: Floats, T: Floats) -> float:
-    """Return Q, and write T = C : E in the material's axes; `local` is scratch."""
+    """Return Q = E : C : E / c; write T = C : E in the material's axes; `local` is scratch."""
     A = p[10:19].reshape(3, 3)
     for i in range(3):  # local ← E A
         for j in range(3):
@@ -62,7 +62,7 @@ def _apply_stiffness(p: Floats, E: Floats, T: Floats) -> None:
 
 @compiled_fused
 def _rotate_out(p: Floats, T: Floats, work: Floats, S: Floats) -> None:
-    """Write S = A T Aᵀ, from the material's axes to the body's."""
+    """Write S = A T Aᵀ: T rotated from the material's axes A to the body's."""
     A = p[10:19].reshape(3, 3)
     times(A, T, work)
     times_transposed(work, A, S)

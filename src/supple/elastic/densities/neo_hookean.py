@@ -17,7 +17,7 @@ from supple.maths.small_matrices import cofactors, determinant, squared_norm
 def add_volume_derivative(
     F: Floats, stiffness: float, push: float, H: Floats, cofactor: Floats
 ) -> None:
-    """Add the derivative of push(J)·cof F, where stiffness = ∂push/∂J."""
+    """Add the derivative of push(J)·cof F by F to H (9, 9), where stiffness = ∂push/∂J."""
     cofactors(F, cofactor)
     for i in range(3):
         for j in range(3):

@@ -15,7 +15,7 @@ from supple.rig.tets.vertex_frames import blended_rotations, pose_rotations, rot
 
 
 def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
-    """Return the aligned and blended basis: in frames, or in "world" coordinates (xu2016 §5.2)."""
+    """Return the function of the aligned, blended basis (xu2016 §5.2); see `align` for variants."""
     aligned, count = poses.aligned(variant), len(poses.mesh.vertices)
     # (m, n, 3, r) on the whole mesh, so that evaluations are fast.
     stacked = np.stack([dense_basis(parts, poses.regions, count) for parts in aligned.bases])
@@ -39,7 +39,7 @@ def interpolated(poses: ReducedPoses, variant: Variant = "frames") -> OfPose:
 def _blend(
     bases: Floats, used: Ints, weights: Floats, frames: Floats, scales: Floats, out: Floats
 ) -> None:
-    """Write R(p) Σ wᵢ Ũᵢ ϒ, vertex by vertex; R is the identity without frames."""
+    """Write R(p) Σ wᵢ Ũᵢ ϒ to `out` (n, 3, r); R is the identity if `frames` is empty."""
     for v in range(out.shape[0]):
         x, y, z = out[v, 0], out[v, 1], out[v, 2]
         x[:] = 0.0
@@ -69,7 +69,7 @@ def _blend(
 
 
 def naive(poses: ReducedPoses) -> OfPose:
-    """Return the normalised blend of unaligned columns, sorted by stiffness (xu2016 fig. 6)."""
+    """Return the function of a naive blend: unaligned columns by stiffness (xu2016 fig. 6)."""
     sorted_columns = np.stack([_softest_first(poses, at) for at in range(len(poses.models))])
     mass = np.repeat(poses.mass, 3)
 
@@ -96,13 +96,13 @@ def _softest_first(poses: ReducedPoses, at: int) -> Floats:
 
 
 def neutral(poses: ReducedPoses) -> OfPose:
-    """Return the neutral pose's basis at every pose."""
+    """Return a function that returns the neutral pose's basis at every pose."""
     basis = poses.basis(0)
     return lambda pose: basis
 
 
 def warped(poses: ReducedPoses) -> OfPose:
-    """Return the neutral pose's basis, rotated vertex by vertex with the shape (xu2016 fig. 4a)."""
+    """Return a function that rotates the neutral basis vertex by vertex (xu2016 fig. 4a)."""
     neutral_basis = poses.basis(0).reshape(len(poses.mesh.vertices), 3, -1)
     shape = poses.models[0].rest
     last: dict[bytes, Floats] = {}  # computed once for consecutive equal poses
@@ -121,11 +121,11 @@ def warped(poses: ReducedPoses) -> OfPose:
 def pose_independent(
     poses: ReducedPoses, count: int, *, frames: bool = True, soft_first: bool = True
 ) -> OfPose:
-    """Return `count` vectors of the mass-PCA of the bases of all poses (xu2016 fig. 14).
+    """Return the function of one basis for all poses: mass-PCA of their bases (xu2016 fig. 14).
 
-    With `frames`, the bases are combined in the frames of the neutral pose and the result is
-    rotated to the pose. With `soft_first`, columns are weighted by (λ₁/λ)^½, so that the PCA keeps
-    soft ones.
+    The basis has `count` vectors. With `frames`, the bases are combined in the frames of the
+    neutral pose and the result is rotated to the pose. With `soft_first`, columns are weighted by
+    (λ₁/λ)^½, so that the PCA keeps soft ones.
     """
     aligned = poses.aligned("frames")
     n, rotations = len(poses.mesh.vertices), aligned.rotations
@@ -149,7 +149,7 @@ def pose_independent(
 
 
 def _soft_columns(poses: ReducedPoses, at: int) -> tuple[Floats, Floats]:
-    """Return the modes of a pose within its basis, and (λ₁/λ)^½ of each."""
+    """Return the modes (3n, r) of a pose within its basis, and (λ₁/λ)^½ (r,) of each."""
     stiffnesses = poses.models[at].stiffnesses
     stiffness = np.concatenate([np.linalg.eigvalsh(matrix) for matrix in stiffnesses])
     return _softest_first(poses, at), np.sqrt(stiffness.min() / stiffness)

@@ -115,7 +115,7 @@ class PosedSubspace:
         )
 
     def make_of_material(self, pose: Floats) -> None:
-        """Set the body's material at a pose, if it depends on the pose."""
+        """Set the body's material to that of a pose, if the material depends on the pose."""
         if self._material is not None:
             self.body.set_material(self._material(pose))
 
@@ -310,7 +310,7 @@ class ProjectedSimulator:
         *,
         what: Literal["displacements", "positions", "surface"] = "positions",
     ) -> Floats:
-        """Reset at the first pose and root, step through all others; return positions (t, n, 3)."""
+        """Reset at the first pose and root, step to the rest; return `what` at each, (t, n, 3)."""
         rows = checked_array(
             "poses", poses, (len(np.atleast_2d(poses)), len(self._posed.rest_pose))
         )
@@ -329,7 +329,7 @@ class ProjectedSimulator:
     def _reprojected(
         self, mass: Floats, basis_before: Floats, pair: tuple[Floats, Floats]
     ) -> tuple[Floats, Floats]:
-        """Return coordinates in this basis nearest in the mass norm to `pair` in the last basis."""
+        """Return q and q̇ in this basis nearest, in the mass norm, to `pair` in the last basis."""
         fields = (basis_before @ np.stack(pair, axis=1)).reshape(-1, 3, 2)
         right = np.stack([self._space.weigh(fields[:, :, at]) for at in (0, 1)], axis=1)
         coordinates = _solved(mass, right)
@@ -340,7 +340,7 @@ class ProjectedSimulator:
 
 
 def _solved(mass: Floats, right: Floats) -> Floats:
-    """Solve with a mass matrix; use least squares if columns of the basis are dependent."""
+    """Return M⁻¹ b of a mass matrix (r, r); least squares if columns of the basis are dependent."""
     solution = solve_definite(mass, right)
     if solution is not None:
         return solution

@@ -55,13 +55,16 @@ class Subspace:
         return (self.basis @ q).reshape(-1, 3)
 
     def project(self, field: Floats) -> Floats:
-        """Return Uᵀ x of a field (n, 3)."""
+        """Return Uᵀ x (r,) of a field x (n, 3)."""
         return self.basis.T @ field.reshape(-1)
 
     def step_length(
         self, potential: Callable[[float], float], slope: float, change: Floats, advice: str
     ) -> float:
-        """Return the length of a step along a change of q that lowers a potential."""
+        """Return the factor on a change of q for which a potential of the factor decreases.
+
+        `slope` is the derivative at 0, and `advice` ends the message of an error.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             length, _ = line_search(potential, potential(0.0), slope)
         if length != 0.0:
@@ -107,7 +110,7 @@ class Subspace:
         return (reduced + reduced.T) / 2
 
     def weigh(self, field: Floats) -> Floats:
-        """Return UᵀM x of a field (n, 3), (r,)."""
+        """Return UᵀM x (r,) of a field x (n, 3)."""
         return self.project(field * self._masses[:, None])
 
 
@@ -115,7 +118,7 @@ class Subspace:
 def block_product(
     start: Ints, neighbours: NDArray[np.int32], values: Floats, basis: Floats, out: Floats
 ) -> None:
-    """Write K U, three rows at a time; values of K are in the order of `BlockPattern.zeros`."""
+    """Write K U to `out` (3n, r); values of K are in the order of `BlockPattern.zeros`."""
     r = basis.shape[1]
     for v in prange(len(start) - 1):
         degree = start[v + 1] - start[v]
@@ -151,7 +154,7 @@ def checked_subspace_basis(what: str, basis: ArrayLike, n_vertices: int) -> Floa
 
 
 def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
-    """Solve with a matrix; return None if it is not positive definite."""
+    """Return A⁻¹ b for a matrix A; None if A is not positive definite."""
     try:
         factor = scipy.linalg.cho_factor(matrix, lower=True)
     except np.linalg.LinAlgError:
@@ -162,7 +165,7 @@ def solve_definite(matrix: Floats, right: Floats) -> Floats | None:
 
 
 def with_ridge(matrix: Floats) -> Floats:
-    """Return the matrix, regularised for dependent columns of the basis."""
+    """Return the matrix plus `RIDGE` times its mean diagonal entry on the diagonal."""
     return matrix + RIDGE * float(np.trace(matrix)) / len(matrix) * np.eye(len(matrix))
 
 
@@ -245,7 +248,7 @@ class SubspaceStage:
     report: StepReport
 
     def solve(self, q: Floats, v: Floats, tau: float, start: Floats) -> tuple[Floats, Floats]:
-        """Return displacement and velocity at the end of the stage; Newton starts at `start`."""
+        """Return q and q̇ at the end of the stage; Newton starts at the velocity `start`."""
         w = start
         stiffness = self._stiffness(q + tau * w, self.psd)
         damping = self.alpha * self.mass + self.beta * stiffness
@@ -275,7 +278,7 @@ class SubspaceStage:
     def _change(
         self, gradient: Floats, damping: Floats, stiffness: Floats, at: Floats, tau: float
     ) -> Floats:
-        """Return Newton's change; stiffness is projected only if the system is not definite."""
+        """Return Newton's change of w; stiffness is projected if the system is not definite."""
         system = self.mass + tau * damping
         with self.report.timed("solve"):
             change = solve_definite(system + tau**2 * stiffness, -gradient)
@@ -296,7 +299,7 @@ class SubspaceStage:
         damping: Floats,
         tau: float,
     ) -> float:
-        """Return the length of a step along a change that lowers the potential."""
+        """Return the factor on a change of w with which the potential decreases."""
 
         def potential(length: float) -> float:
             at = w + length * change

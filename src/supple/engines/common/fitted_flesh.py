@@ -99,7 +99,7 @@ class FittedFlesh:
         return cls(body, rows, tuple(names), materials)
 
     def pose_weights(self) -> PoseWeights:
-        """Return weights of the poses, with the scales of the tets' fit."""
+        """Return `PoseWeights` of the poses, with the scales and the kind of the tets' fit."""
         fitted = self.body.tet_rig.pose_weights
         return PoseWeights(self.poses, fitted.scales, kind=fitted.kind, names=self.names)
 

@@ -145,7 +145,7 @@ class FleshFields(StoredModel):
 
     @cached_property
     def embedding(self) -> sp.csr_array:
-        """Matrix (n̄, n) that gives the skin's vertices from the tet vertices; rows add up to 1."""
+        """Matrix (n̄, n) that interpolates values of tet vertices on the skin; rows add up to 1."""
         weights = self.embedding_weights.astype(np.float64)
         weights[:, 0] = 1 - weights[:, 1:].sum(axis=1)
         starts = np.arange(0, weights.size + 1, 4)
@@ -167,8 +167,8 @@ class FleshFields(StoredModel):
         Parameters
         ----------
         pose
-            Number of one of the model's poses, weights (m,) of the poses between which it is,
-            or None for the neutral one.
+            Index of one of the model's poses; weights (m,) of the poses, for their blend; or None
+            for the neutral pose.
         """
         if pose is not None and np.ndim(pose) == 1:
             materials = [self.material(0)] * self.n_poses
@@ -252,7 +252,7 @@ def _material(model: FleshFields, n_tets: int, n_poses: int) -> Values:
 def stored_array(
     what: str, value: ArrayLike, shape: tuple[int, ...], *, double: bool = False
 ) -> NDArray:
-    """Return finite numbers of this shape as read-only float32, or float64."""
+    """Return finite numbers of this shape as read-only float32, or float64 if `double`."""
     exact = checked_array(what, value, shape)
     return frozen(exact.copy() if double else rounded(exact).copy())
 
@@ -322,7 +322,7 @@ def checked_motions(motions: Mapping[str, Motion], n_parameters: int) -> dict[st
 
 
 def checked_rest(what: str, rig: Rig, vertices: NDArray, size: float) -> None:
-    """Refuse a rig whose rest pose differs from the mesh."""
+    """Refuse a rig whose rest pose differs from `vertices` by over `REST_TOLERANCE` of `size`."""
     if not isinstance(rig, Rig):
         raise SuppleError(f"the rig of the {what} is a {type(rig).__name__}, which is not a rig")
     if rig.n_vertices != len(vertices):
@@ -417,6 +417,6 @@ def _of_poses(what: str, values: list[ArrayLike], n_tets: int) -> ArrayLike:
 
 
 def frozen(array: NDArray) -> NDArray:
-    """Return the array, made read-only."""
+    """Make the array read-only and return it."""
     array.flags.writeable = False
     return array

@@ -42,7 +42,7 @@ AGAIN = "build the model again"
 class StoredModel:
     """Model that is saved to and loaded from a file by its declared fields."""
 
-    #: Row of `supple.engines.ENGINES` that steps it.
+    #: Name of the engine in `supple.engines.ENGINES`.
     engine: ClassVar[str]
     #: Fields that the file holds.
     schema: ClassVar[tuple[Field, ...]]
@@ -220,7 +220,7 @@ def _check_sum(texts: dict[str, str], computed: str) -> None:
 
 
 def _shared(same: Any, tensors: Arrays, file_size: int) -> Arrays:
-    """Return the arrays that are stored under another name."""
+    """Return arrays by the names of `same`, which maps them to names of stored arrays."""
     if not isinstance(same, dict):
         raise FormatError(f"does not list which arrays are the same; {AGAIN}")
     shared: Arrays = {}
@@ -265,7 +265,7 @@ def part_sizes(model: StoredModel) -> dict[str, int]:
 
 
 def _reached(entries: list[dict[str, Any]], root: int) -> set[int]:
-    """Return the number of a part and of all parts that it depends on."""
+    """Return the indices of the part `root` and of all parts that it depends on."""
     reached, todo = set(), [root]
     while todo:
         part = todo.pop()
@@ -287,7 +287,10 @@ SURFACE = Group(
 
 @dataclass(frozen=True)
 class Rigs(Field):
-    """Rigs of skin and tets with parts that they share, stored together; `types` by attribute."""
+    """Rigs of skin and tets, stored together with parts that they share.
+
+    `types` maps attributes to classes.
+    """
 
     types: Mapping[str, type]
 

@@ -242,7 +242,7 @@ def _neutral_first(
 
 
 def _same_shapes(rig: Rig, poses: Sequence[Floats]) -> list[tuple[int, int]]:
-    """Return pairs of poses that place all vertices equally."""
+    """Return pairs of indices of poses that place all vertices equally, the lower index first."""
     some = np.unique(np.linspace(0, rig.n_vertices - 1, min(rig.n_vertices, _VERTICES)).astype(int))
     shapes = np.array([rig(pose, some) for pose in poses])
     tolerance = SAME * max(float(np.ptp(rig(rig.rest_pose), axis=0).max()), np.finfo(float).tiny)

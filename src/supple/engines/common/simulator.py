@@ -35,7 +35,7 @@ class CharacterStep(NamedTuple):
     time: float
     """Seconds since the reset."""
     limits: tuple[str, ...]
-    """Names of the limits that acted; empty in a regular step."""
+    """Names of the limits that were applied; empty in a regular step."""
     readings: Mapping[str, Any]
     """Results of the step by name."""
 
@@ -102,7 +102,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @property
     def stiffness(self) -> float:
-        """Factor on the model's stiffness, 0.001 to 1000; to be set between steps."""
+        """Factor on the model's stiffness, 0.001 to 1000; may be set between steps."""
         return self._stiffness
 
     @stiffness.setter
@@ -248,7 +248,7 @@ class ContactSimulator(CharacterSimulator):
 
     @property
     def friction(self) -> float:
-        """Coefficient of friction on obstacles; to be set between steps."""
+        """Coefficient of friction on obstacles; may be set between steps."""
         return self._friction
 
     @friction.setter
@@ -261,7 +261,7 @@ class ContactSimulator(CharacterSimulator):
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Solid obstacles in the world that push the skin out; can be set between steps.
+        """Solid obstacles in the world that push the skin out; may be set between steps.
 
         Obstacles of the same number, kinds and order replace the last ones as moving obstacles.
         Others are new: skin inside them comes out slowly.

@@ -43,7 +43,7 @@ class History:
         self._view()
 
     def reset(self, x: Floats, v: Floats | float = 0.0) -> None:
-        """Restart at positions and velocities."""
+        """Restart at positions x and velocities v, with zero accelerations."""
         self.x[...], self.v[...], self.a[...] = x, v, 0.0
         self.steps = 0
 
@@ -59,7 +59,7 @@ class History:
         return stage.tau
 
     def give_up(self) -> None:
-        """Discard the stage that has begun, so that another stage can begin."""
+        """Discard the stage that `begin` started, so that another stage can begin."""
         self._h = self._given_up
 
     def finish(self, x: Floats, tau: float) -> None:
@@ -95,7 +95,7 @@ class History:
         self._kept_steps, self._kept_h = self.steps, self._h
 
     def restore(self) -> None:
-        """Return to the stored state."""
+        """Set the state that `keep` stored."""
         np.copyto(self._rows[:STATE], self._kept)
         self.steps, self._h = self._kept_steps, self._kept_h
 
@@ -123,7 +123,7 @@ def _finish(rows: Floats, x: Floats, tau: float) -> None:
 
 @compiled_fused
 def into_frame(points: Floats, root: Floats, out: Floats) -> None:
-    """Write Rᵀ(x − t) of points (n, 3) in the world, for a root (4, 4)."""
+    """Transform points (n, 3) from the world to the frame of a root (4, 4): out = Rᵀ(x − t)."""
     for v in range(len(points)):
         x, y, z = points[v, 0] - root[0, 3], points[v, 1] - root[1, 3], points[v, 2] - root[2, 3]
         for i in range(3):
@@ -132,7 +132,7 @@ def into_frame(points: Floats, root: Floats, out: Floats) -> None:
 
 @compiled_fused
 def out_of_frame(points: Floats, root: Floats, out: Floats) -> None:
-    """Write R x + t of points (n, 3) in the root's frame."""
+    """Transform points (n, 3) from the frame of a root (4, 4) to the world: out = R x + t."""
     for v in range(len(points)):
         x, y, z = points[v, 0], points[v, 1], points[v, 2]
         for i in range(3):
@@ -141,7 +141,7 @@ def out_of_frame(points: Floats, root: Floats, out: Floats) -> None:
 
 @compiled_fused
 def farthest(x: Floats, key: Floats, c: Floats) -> float:
-    """Return the largest coordinate of x − key (n, 3); infinite if it or any of c is not finite."""
+    """Return the largest |entry| of x − key (n, 3); infinite if any, or one of c, is not finite."""
     largest = 0.0
     for i in range(len(c)):
         if not math.isfinite(c[i]):
@@ -157,7 +157,7 @@ def farthest(x: Floats, key: Floats, c: Floats) -> float:
 
 @compiled_fused
 def write_weights(masses: Floats, gravity: Floats, out: Floats) -> None:
-    """Write the weights m g (n, 3) of vertices for gravity (3,)."""
+    """Write the weights m g (n, 3) of vertices in N, for gravity g (3,) in m/s², to `out`."""
     for v in range(len(masses)):
         for i in range(3):
             out[v, i] = masses[v] * gravity[i]

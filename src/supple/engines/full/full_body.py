@@ -136,7 +136,7 @@ class FullBodySimulator:
 
     @property
     def _h(self) -> float:
-        """Seconds of a step of time."""
+        """Seconds of a sub-step."""
         return self._dt / self.substeps
 
     def reset(
@@ -194,7 +194,7 @@ class FullBodySimulator:
 
     @property
     def accelerations(self) -> Floats:
-        """Latest accelerations relative to the rest shape, (n, 3)."""
+        """Accelerations relative to the rest shape in the last step, (n, 3)."""
         return self._a.copy()
 
     def step(self, rest: ArrayLike | None = None, forces: Forces | None = None) -> StepReport:
@@ -258,7 +258,7 @@ class FullBodySimulator:
         return parts | {"total": sum(parts.values())}
 
     def momentum(self) -> tuple[Floats, Floats]:
-        """Return linear momentum, and angular momentum about the origin."""
+        """Return linear momentum in kg m/s and angular momentum about the origin in kg m²/s."""
         momenta = (self.mass @ self.velocities.reshape(-1)).reshape(-1, 3)
         return momenta.sum(axis=0), np.cross(self.positions, momenta).sum(axis=0)
 

@@ -200,7 +200,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:
-        """Go to a pose and root with the flesh as it is; as `CharacterSimulator.teleport`."""
+        """Go to a pose and root without inertia; see `CharacterSimulator.teleport`."""
         with self._undone_on_failure():
             CharacterSimulator.teleport(self, pose, root, before=before)
 
@@ -209,7 +209,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each tet, (T,), or None; to be set between steps."""
+        """Factors (T,) on the tets' stiffness, or None if all are 1; may be set between steps."""
         return None if self._factors is None else self._factors.copy()
 
     @local_stiffness.setter
@@ -353,7 +353,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return np.ascontiguousarray(to_world(root, self.model.tet_rig(pose)))
 
     def _limited(self, delta2: Floats) -> tuple[Floats, tuple[str, ...]]:
-        """Return h²Φ̈ within the acceleration limit, and names of limits that acted."""
+        """Return h²Φ̈ within the acceleration limit, and names of limits that were applied."""
         limit = self._acceleration_limit * self._h**2
         lengths = np.linalg.norm(delta2, axis=1)
         if not lengths.max() > limit:
@@ -364,7 +364,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return delta2 * parts[:, None], ("acceleration",)
 
     def _shape_ahead(self, pose: Floats, root: Floats) -> Floats:
-        """Return the rest shape at the next step, and store it for that step."""
+        """Return the rest shape (n, 3) at the next step's pose and root; store it for that step."""
         self._next = pose.copy(), root.copy(), self._shape(pose, root)
         return self._next[2]
 

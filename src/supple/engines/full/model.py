@@ -31,7 +31,7 @@ class FullModel(FleshFields):
 
     @property
     def figures(self) -> dict[str, int]:
-        """Sizes: ``tets``."""
+        """Sizes of the model by name: ``tets`` only."""
         return {"tets": len(self.mesh.tets)}
 
 

@@ -18,13 +18,13 @@ from supple.linalg.krylov import column_signs
 from supple.rig.poses.example_poses import PoseTree
 from supple.rig.tets.vertex_frames import unrotate_basis
 
-#: Bases are blended in the neutral pose's frames, or in the world as in the paper.
+#: Bases are blended in the neutral pose's frames, or in world axes as in the paper.
 Variant = Literal["frames", "world"]
 
 VARIANTS = ("frames", "world")
-#: Eigenvalues below this fraction of the largest are rounding errors, or of rigid motions.
+#: Eigenvalues below this fraction of the largest are rounding errors, or belong to rigid motions.
 STIFFNESS_FLOOR = 1e-10
-#: Largest error of UᵀMU = I.
+#: Largest accepted entry of |UᵀMU − I|.
 ORTHONORMAL = 1e-5
 
 
@@ -35,16 +35,16 @@ class AlignedBases:
     Attributes
     ----------
     bases
-        (k, 3, r) for each pose: in the neutral pose's frames, or in the world.
+        For each pose (k, 3, r): in the neutral pose's frames, or in world axes; see `variant`.
     parents
         (m,) parents in the alignment tree.
     transformations
-        (m, r, r) orthogonal Q: the aligned basis is the original one (in frames) times Q.
+        (m, r, r) orthogonal Q: an aligned basis is the original one, in these axes, times Q.
     angles
         (m, r) angles between a pose's space and its parent's, ascending, in radians; zeros for
         the root.
     eigenvalues
-        (r,) λ of the root's columns in rad²/s², ascending; ones without stiffnesses.
+        (r,) λ of the root's columns in rad²/s², ascending; ones if `align` had no stiffnesses.
     variant
         "frames" or "world".
     """
@@ -62,7 +62,7 @@ class AlignedBases:
         return f"AlignedBases({len(self.bases)} poses, {k} vertices, {r} columns, {worst:.1f}°)"
 
     def reduced(self, matrices: ArrayLike) -> Floats:
-        """Return QᵀAQ: reduced matrices A (m, r, r) of the original bases, for the aligned ones."""
+        """Convert reduced matrices A (m, r, r) of the original bases to the aligned ones: QᵀAQ."""
         originals = checked_array("reduced matrices", matrices, self.transformations.shape)
         return np.swapaxes(self.transformations, 1, 2) @ originals @ self.transformations
 
@@ -167,7 +167,7 @@ def _mixed(basis: Floats, matrix: Floats) -> Floats:
 
 
 def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floats) -> Floats:
-    """Return `subspace_angles` of orthonormal bases, to 1e-8, at lower cost."""
+    """Return `subspace_angles` of orthonormal bases U, V with `product` UᵀMV, to 1e-8 rad."""
     away = second - _mixed(first, product)
     squared_sines = np.linalg.eigvalsh(_mass_product(away, away, mass))
     cosines = np.linalg.svd(product, compute_uv=False)
@@ -177,7 +177,7 @@ def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floa
 def _diagonalised(
     stiffnesses: Sequence[ArrayLike] | None, root: Floats, count: int
 ) -> tuple[Floats, Floats]:
-    """Return eigenvalues (m, r), ascending, and eigenvectors (m, r, r) of reduced stiffnesses."""
+    """Return eigenvalues (m, r) and eigenvectors (m, r, r) of stiffnesses; 1 and I for None."""
     r = root.shape[2]
     if stiffnesses is None:
         return np.ones((count, r)), np.tile(np.eye(r), (count, 1, 1))

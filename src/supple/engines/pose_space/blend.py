@@ -39,15 +39,15 @@ class PoseTables(NamedTuple):
     constant: Floats
     """Fields of `supple.rig.poses.pose_weights.PoseWeights`."""
     quaternions: Singles
-    """(m, 4k) quaternions at the k cubature vertices, or (m, 0) in the world."""
+    """(m, 4k) quaternions at the k cubature vertices; (m, 0) if interpolation is "world"."""
     products: Singles
     """(m(m+1)/2, r(r+1)/2) `PoseSpaceModel.mass_products`."""
     corrections: Singles
-    """(m + pairs, r(r+1)/2) ΔK, or K₀, of poses and pairs of poses."""
+    """(m + pairs, r(r+1)/2) packed ΔK, or K₀ if there are trained energies, of poses and pairs."""
     ends: Ints
     """(pairs, 2) poses of each pair."""
     trained_energies: Floats
-    """(m,) largest ½zᵀK₀z of the training motions at each pose; none for random samples."""
+    """(m,) largest ½zᵀK₀z of the training motions at each pose; empty for random samples."""
 
 
 class Blend(NamedTuple):
@@ -70,9 +70,9 @@ class Blend(NamedTuple):
     quaternions: Singles
     """(4k,) blended quaternions of the cubature's vertices."""
     frames: Singles
-    """(k, 9) their rotation matrices, row by row; identities in the world."""
+    """(k, 9) rotation matrices of `quaternions`; identities if interpolation is "world"."""
     tet_quaternions: Singles
-    """(4t,) blended quaternions of the tets whose rotations frames follow."""
+    """(4t,) blended quaternions of the tets of `FrameTables`."""
     tet_rotations: Singles
     """(t, 4) quaternions of the rotations of these tets relative to the blend."""
     matrix: Floats
@@ -86,7 +86,7 @@ class Blend(NamedTuple):
     correction: Singles
     """(r(r+1)/2,) packed M̂ and ΔK, or K₀."""
     trained_energy: Floats
-    """(1,) largest ½zᵀK₀z of the training motions; 0 for random samples."""
+    """(1,) blended `PoseTables.trained_energies`; 0 if there are none."""
     column_scale: Floats
     """(r,) ϒ, which normalises the blended columns by mass (xu2016 eq. 15)."""
 
@@ -131,7 +131,7 @@ class Blend(NamedTuple):
 def blend_frames(pose, points, step_tables, negligible, blend):  # type: ignore[no-untyped-def]
     """Compute the weights of the poses and the frames of the cubature's vertices at a pose (s,).
 
-    `points` (k, 3) are their rest positions at the pose; weights below `negligible` fade out.
+    `points` (k, 3) are rest positions of these vertices; weights below `negligible` fade out.
     """
     tables, follow = step_tables.poses, step_tables.frames
     weights, shares = blend.weights, blend.shares
@@ -222,7 +222,7 @@ def _list_active(shares: Singles, active: Ints) -> int:
 def _blend_blocks(basis, tables, blend, out):  # type: ignore[no-untyped-def]
     """Write Σ shares_i basis_i to `out`, blocks of all groups one after another.
 
-    `basis` (m, …) has blocks of integer steps; `tables` has lengths of a step and `RegionGroups`.
+    `basis` (m, …) has multiples of `tables.steps`, in blocks by the `RegionGroups` of `tables`.
     """
     steps, width, start = tables.steps, tables.width, tables.start
     shares, active, factors = blend.shares, blend.active, blend.factors
@@ -284,7 +284,7 @@ def _add_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def fade_out(weights: Floats, negligible: float) -> None:
-    """Fade weights below `negligible` to zero at a quarter of it; the sum stays 1.
+    """Scale down weights below `negligible`, to zero at a quarter of it; normalise their sum to 1.
 
     Far poses have small weights nearly everywhere, and cost as much as near ones.
     """
@@ -303,7 +303,7 @@ def fade_out(weights: Floats, negligible: float) -> None:
 
 @compiled_fused
 def _pair_shares(weights: Floats, out: Singles) -> None:
-    """Write the weights w_i w_j of the pairs i ≤ j, for sums of mass products (eq. 16)."""
+    """Write the weights w_i w_j of pairs of poses i ≤ j to `out`, for mass products (eq. 16)."""
     at = 0
     for i in range(len(weights)):
         for j in range(i, len(weights)):
@@ -326,7 +326,7 @@ def _correction_shares(weights: Floats, ends: Ints, out: Singles) -> None:
 
 @compiled_fused
 def _positive_mean(weights: Floats, values: Floats) -> float:
-    """Return the mean of values (m,) by positive weights; 0 without values."""
+    """Return the mean of values (m,) with the weights that are positive; 0 without values."""
     total, share = 0.0, 0.0
     for i in range(len(values)):
         total += max(weights[i], 0.0) * values[i]

@@ -125,7 +125,8 @@ class Crowd(Copyable):
         Parameters
         ----------
         poses, roots
-            (n, s) or (s,) for all, by default the rest pose; (n, 4, 4) or (4, 4).
+            Poses (n, s), or (s,) for all, by default the rest pose. Roots (n, 4, 4), or (4, 4) for
+            all, by default the identity.
         """
         now = self._poses(poses, self.model.rig.rest_pose)
         places = self._roots(roots, np.eye(4))
@@ -158,7 +159,7 @@ class Crowd(Copyable):
         Returns
         -------
         tuple
-            Names of the limits that acted for each character; see `PoseSpaceStep`.
+            Names of the limits that were applied to each character; see `PoseSpaceStep`.
         """
         now = self._poses(poses, None)
         places = self._roots(roots, None)

@@ -34,8 +34,8 @@ from supple.maths.small_matrices import project_psd
 
 #: Rows of G in one product: those of a dozen tets, which stay in the cache.
 MOST_ROWS = 9 * 12
-#: Parts of its rest volume at which a tet's forces begin to blend to linear ones, and at which they
-#: are linear: Green strain hardly resists inversion.
+#: Ratios det F of volumes at which a tet's forces begin to blend to linear ones, and below which
+#: they are linear: Green strain hardly resists inversion.
 SQUEEZED, FLAT = 0.4, 0.2
 
 
@@ -56,11 +56,11 @@ class ElasticTables(NamedTuple):
     weights: Floats
     """(m, c) cubature weights at the poses."""
     volumes: Floats
-    """(c,) volumes at the neutral pose."""
+    """(c,) volumes at the neutral pose, in m³."""
     parameters: Floats
     """(c, …) parameters of a material that is the same at all poses."""
     rest_derivatives: Floats
-    """(c, 9, 9) ∂P/∂F at rest, which is subtracted where K₀ has the linear part; else none."""
+    """(c, 9, 9) ∂P/∂F at rest, subtracted because K₀ has the linear part; empty without K₀."""
     young: Floats
     poisson: Floats
     """(m, c) where the material changes with the pose, else (0, c)."""
@@ -124,13 +124,13 @@ class ElasticScratch(NamedTuple):
 def add_elastic(tables, kind, projected, points, blend, system, scratch):  # type: ignore[no-untyped-def]
     """Add K̂ and f̂ at `system.z` to `system.stiffness`, upper triangle, and `system.force`.
 
-    With `tables.rest_derivatives` these lack the linear parts, which K₀ has; the projected
-    stiffness is complete.
+    If there are `tables.rest_derivatives`, linear parts are left out, because K₀ has them; a
+    projected stiffness is complete.
 
     `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
     `system` a `System`, and `kind` the number of the material. If `projected`, the stiffness of
-    every tet is made positive semi-definite. Returns the number of tets that the pose flattens,
-    which are left out, and of those that are nearly flat or inverted (xu2016 eq. 21, 22).
+    every tet is made positive semi-definite. Returns two numbers: of tets that the pose flattens,
+    which are left out, and of tets that are nearly flat or inverted (xu2016 eq. 21, 22).
     """
     left_out, squeezed = 0, 0
     for group in range(len(tables.width)):
@@ -162,7 +162,7 @@ def add_elastic(tables, kind, projected, points, blend, system, scratch):  # typ
 
 @compiled_fused
 def _tet_rows(tables, points, blend, tet, start, width, at, scratch):  # type: ignore[no-untyped-def]
-    """Write rows of G to `scratch.rows[at:]`, and F; return weight times volume.
+    """Write G to `scratch.rows[at:]` and F to `scratch.deformation`; return weight times volume.
 
     Returns 0 if the weight is not positive, −1 if the tet is flat at rest.
     """
@@ -185,7 +185,7 @@ def _tet_rows(tables, points, blend, tet, start, width, at, scratch):  # type: i
 
 @compiled_fused
 def _rest_gradients(points: Floats, corners: Ints, tet: int, flattest: float, g: Floats) -> float:
-    """Write ∇N of corners 1 to 3 to rows of `g` (4, 3); return the volume, 0 for a flat tet."""
+    """Write ∇N of corners 1 to 3 to rows of `g`; return the volume, 0 if it is up to `flattest`."""
     a, b, c, d = corners[tet, 0], corners[tet, 1], corners[tet, 2], corners[tet, 3]
     ox, oy, oz = points[a, 0], points[a, 1], points[a, 2]
     e00, e01, e02 = points[b, 0] - ox, points[b, 1] - oy, points[b, 2] - oz
@@ -221,7 +221,7 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 
 @compiled_fused
 def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: ignore[no-untyped-def]
-    """Add a tet's force to that of the group, write V ∂P/∂F G; return whether it is squeezed."""
+    """Add a tet's force to `scratch.force`; write V ∂P/∂F G; return whether it is squeezed."""
     F, P, H = scratch.deformation, scratch.stress, scratch.derivative
     parameters = scratch.parameters
     stress_and_derivative(kind, F, parameters, P, H, scratch.material)
@@ -252,7 +252,7 @@ def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: 
 
 @compiled_fused
 def _subtract_linear(F, rest, projected, P, H):  # type: ignore[no-untyped-def]
-    """Subtract the linear stress C : (F − I) from P and, unless projected, C from ∂P/∂F."""
+    """Subtract C : (F − I) from P and, unless `projected`, C from H = ∂P/∂F; `rest` is C."""
     for i in range(9):
         total = 0.0
         for j in range(9):
@@ -296,7 +296,7 @@ def _volume_ratio(F):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-untyped-def]
-    """Blend stress and derivative with the linear ones, ∂P/∂F(I) : (F − I)."""
+    """Blend P and ∂P/∂F with C : (F − I) and C = ∂P/∂F(I), which have the weight `part`."""
     P, H = scratch.stress, scratch.derivative
     linear, rows = scratch.projection[0], scratch.projection[1]
     for i in range(9):
@@ -315,7 +315,7 @@ def _blend_with_linear(kind, F, part, parameters, scratch):  # type: ignore[no-u
 
 @compiled_fused
 def _scatter(columns, width, scratch, stiffness, force):  # type: ignore[no-untyped-def]
-    """Add a group's block to the whole system, by runs of consecutive columns."""
+    """Add a group's force and stiffness to the whole system, by runs of consecutive columns."""
     product, local, ends = scratch.product, scratch.force, scratch.ends
     count, used = 0, 0
     while used < width and columns[used] >= 0:  # padding comes last

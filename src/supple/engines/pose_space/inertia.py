@@ -41,7 +41,7 @@ class InertialTables(NamedTuple):
 
 
 class PointStage(NamedTuple):
-    """Stage of an integrator as `PointHistory` takes it: it starts at now·x + before·x⁻."""
+    """Stage of an integrator for a `PointHistory`; it starts at now·x + before·x⁻."""
 
     now: float
     before: float
@@ -76,7 +76,7 @@ class MotionSettings(NamedTuple):
     stage: PointStage
     acceleration_limit: float
     sculpted: float
-    """Part (1 or 0) of an unrotated root's gravity that the sculpted shape already has."""
+    """1 if the sculpted shape already sags under the gravity of an unrotated root, else 0."""
     look_ahead: float
     """Steps by which accelerations are extrapolated."""
     gravity: Floats
@@ -130,10 +130,10 @@ def inertial_force(  # type: ignore[no-untyped-def]
     `points` (k, 3) are rest positions of the cubature's vertices, `rest` is the `PointHistory` of
     the inertial ones in the world, and `last` (c′, 3) their accelerations at the last step, which
     are overwritten. `known` is 0 if no motion of the rest shape is known, and then no acceleration
-    acts, 1 if its velocity is known, 2 if `last` is, too. Accelerations are differences by the
-    integrator's `stage`, as for the flesh, so that both move as one body would. `scratch.carried`
-    holds those of `transport_acceleration`; `scratch.now` receives positions in the world. Returns
-    `CALM`, `LIMITED` or `JUMPED`.
+    acts, 1 if its velocity is known, 2 if `last` is, too. Accelerations are finite differences by
+    the integrator's `stage`, as for the flesh. `scratch.carried` holds those of
+    `transport_acceleration`; `scratch.now` receives positions in the world. Returns `CALM`,
+    `LIMITED` or `JUMPED`.
     """
     limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
     carried, apparent = scratch.carried, scratch.apparent
@@ -230,7 +230,7 @@ def _add_inertial_force(tables, blend, scratch, force):  # type: ignore[no-untyp
 
 @compiled_fused
 def inertial_displacements(tables, blend, root, q, local, out):  # type: ignore[no-untyped-def]
-    """Write displacements U q of the inertial vertices in the world, (c′, 3)."""
+    """Write displacements U q (c′, 3) of the inertial vertices, in world axes, to `out`."""
     basis, frames, column_scale = blend.inertial, blend.frames, blend.column_scale
     for group in range(len(tables.width)):
         width, columns, z = tables.width[group], tables.columns[group], local
@@ -287,7 +287,7 @@ def transport_acceleration(
 
 @compiled_fused
 def _end_without_forces(points: PointHistory, s: int, i: int, stage: PointStage) -> float:
-    """Return the coordinate at the end of a stage without forces."""
+    """Return coordinate i of point s at the end of a stage without forces."""
     now, before, tau, _ = stage
     return now * (points.position[s, i] + tau * points.velocity[s, i]) + before * (
         points.position_before[s, i] + tau * points.velocity_before[s, i]
@@ -296,7 +296,7 @@ def _end_without_forces(points: PointHistory, s: int, i: int, stage: PointStage)
 
 @compiled_fused
 def advance_history(points: PointHistory, now: Floats, known: bool, stage: PointStage) -> None:
-    """Store positions after a step; without `known`, velocities are means over this step."""
+    """Store positions `now` (c′, 3) after a step, and velocities: means over it if not `known`."""
     weight, weight_before, tau, h = stage
     for s in range(len(now)):
         for i in range(3):
@@ -315,7 +315,7 @@ def advance_history(points: PointHistory, now: Floats, known: bool, stage: Point
 
 @compiled_fused
 def reset_history(points: PointHistory, now: Floats) -> None:
-    """Store positions of points at rest."""
+    """Store positions `now` (c′, 3) of points at rest: velocities are zero."""
     for s in range(len(now)):
         for i in range(3):
             points.position[s, i] = points.position_before[s, i] = now[s, i]

@@ -163,7 +163,7 @@ def interpolated_basis(
     weights
         (m,) weights of the poses.
     rotations
-        (m, n, 4) vertex rotations with consistent signs; not used in the world.
+        (m, n, 4) vertex rotations with consistent signs; not used by the variant "world".
     products
         From `mass_products`, to normalise columns.
     n_vertices

@@ -37,7 +37,7 @@ LIMIT_NAMES = (
 )
 ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 4, 8, 16, 32, 64
 
-#: Least part of the linear work zᵀK₀z that elastic forces do.
+#: Least ratio of the work zᵀf̂ of elastic forces to the linear work zᵀK₀z.
 RESTORING = 0.25
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
@@ -136,8 +136,8 @@ class Coordinates(NamedTuple):
 def _seconds_ahead(v: Floats, peaks: Floats, h: float, near: float) -> float:
     """Return the seconds by which the start of Newton's method is extrapolated: at most a step.
 
-    The extrapolation moves no vertex by more than `near`. In a rat's attack it reduces the error
-    after one iteration from 0.35 to 0.29, that after three iterations.
+    The extrapolation moves no vertex by more than `near`, in m. In a rat's attack the error after
+    one iteration is 0.29 with it and 0.35 without; after three iterations it is 0.29.
     """
     farthest = 0.0
     for i in range(len(v)):
@@ -149,7 +149,7 @@ def _seconds_ahead(v: Floats, peaks: Floats, h: float, near: float) -> float:
 
 @compiled_fused
 def advance(tables, points, work, settings, stage, state):  # type: ignore[no-untyped-def]
-    """Advance the `Coordinates` of a state in place; return bits of the limits that acted.
+    """Advance the `Coordinates` of a state in place; return bit flags of limits that were applied.
 
     `tables` and `work` are `StepTables` and `StepWork`, `settings` are `SolveSettings` and `stage`
     the `StageCoefficients`. `points` (k, 3) are rest positions of the cubature's vertices at the
@@ -185,7 +185,7 @@ def advance(tables, points, work, settings, stage, state):  # type: ignore[no-un
 def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def]
     """Take one iteration: linearise at `system.iterate` and replace it by the solution.
 
-    Returns bits of the limits that acted.
+    Returns bit flags of the limits that were applied; see `LIMIT_NAMES`.
     """
     elastic, kind, scratch = tables.elastic, tables.kind, work.elastic
     blend, system = work.blend, work.system
@@ -241,10 +241,10 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
 
 @compiled_fused
 def _scale_to_range(system: System, blend: Blend) -> float:
-    """Scale z into the range of the training motions; return the ratio, 1 for a z inside.
+    """Scale z until ½zᵀK₀z is in the range of the training motions; return |z| before over after.
 
-    The range is that of ½zᵀK₀z. `linear` is set to K₀z of the unscaled z. Models trained on random
-    samples have no range.
+    The ratio is 1 for a z in the range, and for models trained on random samples, which have no
+    range. For the others `linear` is set to K₀z of the unscaled z.
     """
     z, linear, energy = system.z, system.linear, 0.0
     if not blend.trained_energy[0] > 0:
@@ -266,8 +266,9 @@ def _scale_to_range(system: System, blend: Blend) -> float:
 def _add_linear_force(system: System, blend: Blend, beyond: float, stiff: bool) -> None:
     """Add the linear force, and K₀ if `stiff`, to the nonlinear ones, which are bounded.
 
-    The nonlinear force at z continues in proportion to `beyond`. It is scaled down where the work
-    zᵀf̂ would be less than `RESTORING` zᵀK₀z, so that flesh has no equilibrium but its rest shape.
+    The nonlinear force at the scaled z is multiplied by `beyond`, the result of `_scale_to_range`.
+    It is scaled down where the work zᵀf̂ would be less than `RESTORING` zᵀK₀z, so that flesh has no
+    equilibrium but its rest shape.
     """
     z, linear, force, n = system.z, system.linear, system.force, len(system.z)
     work, least, part = 0.0, 0.0, 1.0
@@ -304,7 +305,10 @@ def _add_contact(system: System, column_scale: Floats, tau: float) -> None:
 
 @compiled_fused
 def _limit(state, limit, lost, tables, work):  # type: ignore[no-untyped-def]
-    """Cut displacements of the cubature's vertices to `limit`; reset the state if it is lost."""
+    """Cut displacements of the cubature's vertices to `limit` in m; return a bit flag or 0.
+
+    If the state is `lost` or not finite, it is set to zero, and `RESET` is returned.
+    """
     blend, peaks = work.blend, work.system.peaks
     q, v, a, q_before, v_before = state
     total, bound, n = 0.0, 0.0, len(q)
@@ -337,7 +341,7 @@ def _limit(state, limit, lost, tables, work):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _longest(elastic: ElasticTables, blend: Blend, scratch: ElasticScratch, q: Floats) -> float:
-    """Return the square of the largest displacement of a cubature tet's corner."""
+    """Return the square, in m², of the largest displacement of a cubature tet's corner."""
     longest = 0.0
     for group in range(len(elastic.width)):
         width, columns = elastic.width[group], elastic.columns[group]

@@ -26,12 +26,12 @@ from supple.rig.skeleton.skinning_kernels import to_quaternion
 MOST_TETS = 96
 #: Number of tets that influence a vertex.
 NEIGHBOURS = 4
-#: Part of its volume below which the rotation of a tet is ignored.
+#: Part of its volume at the neutral pose below which the rotation of a tet is ignored.
 LEAST_FRAME_VOLUME = 0.05
 
 
 class FrameTables(NamedTuple):
-    """Tets whose rotations frames follow, read only."""
+    """Tets whose rotations correct the blended frames, read only."""
 
     corners: Ints
     """(t, 4) rows of the cubature's vertices."""
@@ -103,7 +103,8 @@ def _neighbours(
 ) -> tuple[NDArray[np.int32], Singles]:
     """Return the `tets` (t, 4) that influence each of the vertices `targets`, and their weights.
 
-    Distances are summed over the poses: a hand at the hip is far from it in another pose.
+    Both are (k, 4). Squared distances are summed over the poses, because a hand that is near the
+    hip at one pose is far from it at others.
     """
     shapes = [model.tet_rig(pose) for pose in model.poses]
     middles = np.concatenate([x[tets].mean(axis=1) for x in shapes], axis=1)
@@ -124,9 +125,9 @@ def _edges(corners: Floats) -> Floats:
 def _rotation_of(
     points: Floats, corners: Ints, inverses: Floats, t: int, m: Floats, out: Floats
 ) -> bool:
-    """Write the quaternion of a tet's rotation from the neutral pose; return whether it has one.
+    """Write the quaternion of tet t's rotation from the neutral pose; return whether it has one.
 
-    `m` (3, 3) is scratch.
+    A flat or inverted tet has none. `m` (3, 3) is scratch.
     """
     a, b, c, d = corners[t, 0], corners[t, 1], corners[t, 2], corners[t, 3]
     for i in range(3):
@@ -142,7 +143,10 @@ def _rotation_of(
 
 @compiled_fused
 def _polar(m: Floats) -> bool:
-    """Replace a matrix by the nearest rotation, by Newton's iteration (Higham 1986)."""
+    """Replace a matrix by the nearest rotation, by Newton's iteration (Higham 1986).
+
+    Returns False if its determinant is below `LEAST_FRAME_VOLUME`.
+    """
     for iteration in range(12):
         c00 = m[1, 1] * m[2, 2] - m[1, 2] * m[2, 1]
         c01 = m[1, 2] * m[2, 0] - m[1, 0] * m[2, 2]
@@ -181,7 +185,11 @@ def _halve(m: Floats, i: int, j: int, other: float) -> float:
 
 @compiled_fused
 def write_tet_rotations(tables, points, blend):  # type: ignore[no-untyped-def]
-    """Write the rotation A Bᵀ of each tet relative to its blended one to `blend.tet_rotations`."""
+    """Write each tet's rotation A Bᵀ to `blend.tet_rotations`, as quaternions.
+
+    A is its rotation from the neutral pose and B the blended one. A tet without A or B has the
+    identity.
+    """
     blended, matrix, rotation = blend.tet_quaternions, blend.matrix, blend.quaternion
     out = blend.tet_rotations
     for t in range(len(tables.corners)):

@@ -104,7 +104,7 @@ class RuntimeModel:
     poses, elastic, inertial, frames, skin
         Tables for the kernels.
     placement
-        Placement of these vertices by the rig; each thread forks it.
+        Placement of `vertices` by the rig; each thread forks it.
     vertices
         (k,) tet vertices of the elastic and inertial cubature, which a step places.
     carriers
@@ -115,10 +115,10 @@ class RuntimeModel:
         (m, r) and (r,) largest displacement of a vertex for a unit of each column, at each of the
         poses, and at any.
     spread
-        Bound of a skin vertex's displacement for carriers that move by 1.
+        Largest displacement of a skin vertex whose carriers move by 1.
     """
 
-    #: Row of `supple.engines.ENGINES` that steps it.
+    #: Name of the engine in `supple.engines.ENGINES`.
     engine: ClassVar[str] = "pose-space"
 
     def __init__(self, model: PoseSpaceModel, *, frames: Frames = "followed") -> None:
@@ -172,7 +172,7 @@ class RuntimeModel:
 
     @property
     def in_frames(self) -> bool:
-        """True if bases are blended in frames, False if in the world."""
+        """Whether the model's interpolation is "frames"; otherwise it is "world"."""
         return self.model.interpolation == "frames"
 
     def _reached(self, vertices: NDArray) -> NDArray[np.bool_]:
@@ -193,7 +193,7 @@ class RuntimeModel:
         return out
 
     def _vertex_quaternions(self, vertices: NDArray) -> Singles:
-        """Return quaternions (m, 4k) of tet vertices; the identity where no basis is."""
+        """Return quaternions (m, 4k) of vertices, (m, 0) for "world"; identity without a basis."""
         model = self.model
         if model.rotations is None:
             return np.zeros((self.n_poses, 0), np.float32)
@@ -251,7 +251,7 @@ class RuntimeModel:
         )
 
     def _rest_derivatives(self, parameters: Floats) -> Floats:
-        """Return ∂P/∂F (c, 9, 9) of tets at rest by their parameters; none without K₀."""
+        """Return ∂P/∂F (c, 9, 9) at rest of tets with these parameters; (0, 9, 9) without K₀."""
         count = 0 if self.model.trained_energies is None else len(parameters)
         out, scratch = np.zeros((count, 9, 9)), np.zeros((9, 3, 3))
         listed = np.ascontiguousarray(parameters[:count])
@@ -316,7 +316,7 @@ class RuntimeModel:
 
 
 def _stored_bases(model: PoseSpaceModel) -> tuple[list[NDArray], Singles]:
-    """Return bases as int16 steps or float32, as stored, and lengths of a step, (m, r)."""
+    """Return bases as int16 steps or float32, and the length of a step of each column, (m, r)."""
     if model.basis_bits != 16:
         return list(model.bases), np.ones((model.n_poses, model.n_modes), np.float32)
     packed = [packed_basis(basis) for basis in model.bases]
@@ -375,7 +375,7 @@ def _column_scales(runtime: RuntimeModel, factors: Floats, tets: np.ndarray) -> 
 
 
 def _mode_energies(runtime: RuntimeModel, tets: np.ndarray) -> Floats:
-    """Return energies (m, c, r) of a unit of each mode in each cubature tet, at small strain."""
+    """Return parts (m, c, r) of each cubature tet in the diagonal of K̂, at small strain."""
     model = runtime.model
     gradients = hat_gradients(model.mesh)[tets]
     basis = runtime.basis_rows(model.mesh.tets[tets].ravel())

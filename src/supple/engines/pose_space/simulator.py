@@ -40,15 +40,15 @@ class PoseSpaceStep:
     time
         Seconds since the reset.
     limits
-        Names of the limits that acted, none in a regular step. ``"acceleration"``: accelerations
-        of the rest shape were cut; ``"teleport"``: the rest shape jumped, so that no inertia acts;
-        ``"stiffness"``: the tangent was not positive definite, and the tets' stiffness was
-        projected; ``"rest"``: the pose flattens cubature tets, which were left out;
+        Names of the limits that were applied, none in a regular step. ``"acceleration"``:
+        accelerations of the rest shape were cut; ``"teleport"``: the rest shape jumped, so that no
+        inertia acts; ``"stiffness"``: the tangent was not positive definite, and the tets'
+        stiffness was projected; ``"rest"``: the pose flattens cubature tets, which were left out;
         ``"inversion"``: cubature tets are nearly flat or inverted, and linear forces restore them;
         ``"displacement"``: displacements were cut to the limit; ``"reset"``: the state was not
         finite and was reset.
     core, dynamics
-        Seconds of the step: for placing the cubature's vertices and blending the bases, and for
+        Computing time in s: of placing the cubature's vertices and blending the bases, and of
         forces, stiffness and the solution.
     contacts
         Number of contacts between skin vertices and obstacles.
@@ -65,7 +65,7 @@ class PoseSpaceStep:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds of the parts by name."""
+        """Computing time of ``"core"`` and ``"dynamics"``, in s."""
         return {"core": self.core, "dynamics": self.dynamics}
 
     @property
@@ -192,7 +192,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def local_stiffness(self) -> Floats | None:
-        """Factors on the stiffness of each tet, (T,), or None; to be set between steps.
+        """Factors (T,) on the tets' stiffness, or None if all are 1; may be set between steps.
 
         A model built with these stiffnesses is more accurate.
         """
@@ -207,7 +207,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def gravity_mode(self) -> str:
-        """Kind of gravity, as in the parameters; to be set between steps."""
+        """``"relative"``, ``"absolute"`` or ``"none"``; may be set between steps."""
         return self.options.gravity_mode
 
     @gravity_mode.setter
@@ -243,7 +243,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @property
     def velocity(self) -> Floats:
-        """Velocities of the reduced coordinates, (r,)."""
+        """Velocities of the reduced coordinates, (r,); setting them restarts the history."""
         return self._state.v.copy()
 
     @velocity.setter

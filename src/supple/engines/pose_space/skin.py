@@ -46,10 +46,10 @@ class SurfaceTables(NamedTuple):
     rows: Ints
     """Vertices of each region, as indices of carriers."""
     quaternions: Singles
-    """(m, 4b) quaternions at the carriers, or (m, 0) in the world."""
+    """(m, 4b) quaternions at the carriers; (m, 0) if interpolation is "world"."""
     carriers: NDArray[np.int32]
     shares: Singles
-    """(n̄, 4) carriers of each skin vertex, and their weights; index b is a carrier at rest."""
+    """(n̄, 4) carriers of each skin vertex, and weights; b for a carrier that no basis moves."""
 
 
 class SkinScratch(NamedTuple):
@@ -58,15 +58,15 @@ class SkinScratch(NamedTuple):
     z: Floats
     """(r,) reduced coordinates, scaled by ϒ."""
     carriers: Singles
-    """(b + 1, 4) displacements; see `displace_carriers`."""
+    """(b + 1, 4) displacements of the carriers; see `displace_carriers`."""
     quaternions: Singles
-    """(4b,) quaternions of the carriers' frames, or empty in the world."""
+    """(4b,) quaternions of the carriers' frames; empty if interpolation is "world"."""
     frames: Singles
-    """(b, 9) rotation matrices of the carriers for forces and contacts, or empty in the world."""
+    """(b, 9) rotation matrices of the carriers' frames; empty if interpolation is "world"."""
     columns: Singles
     """(16,) entries of the root."""
     world: Singles
-    """(4b + 4,) displacements in the world."""
+    """(4b + 4,) displacements in world axes."""
     factors: Singles
     listed: Ints
     """Columns of a region whose displacements are visible, and their factors."""
@@ -75,7 +75,7 @@ class SkinScratch(NamedTuple):
 
     @classmethod
     def of(cls, tables: SurfaceTables, n_carriers: int, in_frames: bool) -> Self:
-        """Make arrays for the tables; with frames if bases are blended in them."""
+        """Make arrays for the tables; `frames` is empty unless `in_frames`."""
         m, r = tables.steps.shape
         longest = int(np.diff(tables.column).max(initial=1))
         return cls(
@@ -113,9 +113,9 @@ def displace_skin(
 ) -> None:
     """Add displacements of q (r,) to `skin` (n̄, 3), as the rig placed it, and apply the root.
 
-    `stages` selects parts; `bound` holds `SkinWork`. Quaternions of the carriers are computed first
-    if `unframed`. Displacements below `unseen` are skipped, and those of carriers are cut to
-    `limit`, both in m.
+    `stages` are bits of `SKIN`; `bound` holds `SkinWork`. If `unframed`, quaternions of the
+    carriers are computed first. Displacements below `unseen` are skipped, and those of carriers are
+    cut to `limit`, both in m.
     """
     work: SkinWork = table_contents(bound)
     tables, blend, scratch = work.tables, work.blend, work.scratch
@@ -140,7 +140,9 @@ def displace_carriers(
     scratch: SkinScratch,
     out: Singles,
 ) -> None:
-    """Write displacements in frames to `out` (b + 1, 4); the last row, at rest, is zero.
+    """Write the carriers' displacements Σ w_i Ũ_i z, in their frames, to `out` (b + 1, 4).
+
+    The last row, for carriers that no basis moves, is zero.
 
     The fourth column is zero, so that a row is one load. Columns that move no vertex by more than
     `least` in m are skipped.
@@ -223,9 +225,10 @@ def carrier_frames(
 
 @compiled_fused
 def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
-    """Rotate displacements out of their frames and cut them to `limit`; return whether any was cut.
+    """Cut displacements u (b + 1, 4) to `limit`, and rotate them from their frames to root axes.
 
-    `quaternions` (4b,) are those of the frames, or empty in the world.
+    `quaternions` (4b,) are those of the frames; empty if interpolation is "world". Returns whether
+    any displacement was cut.
     """
     most, over = np.float32(limit * limit), 0
     for k in range(len(u) - 1):
@@ -282,9 +285,9 @@ def add_skin_forces(
     root: Floats,
     out: Floats,
 ) -> None:
-    """Add Ũᵀ Rᵀ Aᵀ f to `out`, for forces (k, 3) in the world on skin vertices (k,).
+    """Add the reduced forces of `forces` (k, 3), in world axes on skin vertices (k,), to `out`.
 
-    `frames` are those of the carriers, (b, 9), or empty in the world.
+    `frames` (b, 9) are rotations of the carriers; empty if the bases are not in their frames.
     """
     for k in range(len(vertices)):
         f, v = forces[k], vertices[k]

@@ -32,18 +32,18 @@ class StateArrays(NamedTuple):
     root: Floats
     """(n, s) and (n, 4, 4), at the last step."""
     weights: Floats
-    """(n, m) weights of the poses there."""
+    """(n, m) weights of the model's poses at `pose`."""
     rest: PointHistory
     """(n, c′, 3) inertial vertices of the rest shape in the world."""
     rest_acceleration: Floats
-    """(n, c′, 3) their accelerations at the last step."""
+    """(n, c′, 3) accelerations of these vertices at the last step, in m/s²."""
     flesh: PointHistory
-    """(n, c′, 3) their displacements U q in the world."""
+    """(n, c′, 3) displacements U q of these vertices, in world axes."""
     counts: Ints
     """(n, 5) whole numbers, by column. STEPS: steps since the reset. CONTINUOUS: steps since q and
     v last jumped. DISPLACED: whether `flesh` is valid. REST_MOTION: whether the rest shape's
-    velocity (1), or also its acceleration (2), is known. LIMITS: bits of the limits that acted in
-    the last step; see `LIMIT_NAMES`."""
+    velocity (1), or also its acceleration (2), is known. LIMITS: bit flags of the limits of the
+    last step; see `LIMIT_NAMES`."""
 
 
 class ContactMemory:
@@ -52,9 +52,9 @@ class ContactMemory:
     Attributes
     ----------
     depths
-        (o, n̄) depths of skin vertices in each obstacle, zero outside.
+        (o, n̄) depths of skin vertices in each obstacle, in m; zero outside.
     kinds
-        Kinds of these obstacles.
+        Kinds of these obstacles; see `RootFrameObstacles`.
     known
         Whether `depths` are those of the last step; False after a reset and a teleport.
     count
@@ -142,7 +142,7 @@ class BodyState:
 
     @property
     def limits(self) -> int:
-        """Bits of the limits that acted in the last step."""
+        """Bit flags of the limits that were applied in the last step; see `LIMIT_NAMES`."""
         return int(self.counts[LIMITS])
 
     def all_arrays(self) -> dict[str, NDArray[Any]]:
@@ -158,7 +158,7 @@ class BodyState:
         return rows | {f"contact.{name}": np.asarray(value) for name, value in contact}
 
     def restore(self, state: State, vertices: int) -> None:
-        """Set values from a state with the names of `all_arrays`; `vertices` is their number."""
+        """Set values from a state of `all_arrays`; `vertices` is the number of skin vertices."""
         self.contact.check(state.part("contact"), vertices)
         for name, array in self.all_arrays().items():
             if name not in CONTACT_ARRAYS:
@@ -166,7 +166,7 @@ class BodyState:
         self.contact.restore(state.part("contact"))
 
     def set_coordinates(self, q: Floats | None, v: Floats | None) -> None:
-        """Set coordinates or velocities, and restart the multistep history."""
+        """Set coordinates or velocities, None to keep them, and restart the multistep history."""
         if q is not None:
             self.q[:] = self.arrays.q_before[self.index] = q
         if v is not None:
@@ -200,7 +200,7 @@ CONTACT_ARRAYS = tuple(f"contact.{name}" for name in vars(ContactMemory()))
 
 
 def states_of(runtime: RuntimeModel, n: int) -> list[BodyState]:
-    """Make states of n bodies, rows of the same arrays."""
+    """Return states of n bodies, undeformed at the rest pose, as rows of the same arrays."""
     r, c, m = runtime.n_modes, len(runtime.inertial.rows), runtime.n_poses
     rest = np.asarray(runtime.model.rig.rest_pose, np.float64)
     coordinates = ("q", "v", "a", "q_before", "v_before")

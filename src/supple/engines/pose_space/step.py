@@ -149,7 +149,7 @@ class StepSettings(NamedTuple):
 def _stage(row: Integrator, h: float) -> StageCoefficients:
     """Return the coefficients of steps of h as floats, which kernels are compiled for."""
     stage = StageCoefficients(*map(float, row.coefficients(h, 1.0)))
-    return stage if row.uses_acceleration else stage._replace(lead=0.0)  # of rounding
+    return stage if row.uses_acceleration else stage._replace(lead=0.0)  # not rounding errors
 
 
 class StepWork(NamedTuple):
@@ -162,7 +162,7 @@ class StepWork(NamedTuple):
 
 
 class StepArguments(NamedTuple):
-    """Arguments of a thread's steps, without states: one table, as each costs 0.4 µs a call."""
+    """Arguments of a thread's steps, except states; one table, as an argument costs 0.4 µs."""
 
     targets: Targets
     tables: StepTables
@@ -195,7 +195,7 @@ class Workspace:
 def take_steps(
     stages: int, first: int, count: int, bound: ArgumentTable, bound_states: ArgumentTable
 ) -> int:
-    """Run some stages of a step of the bodies `first` to `first + count`.
+    """Run some stages of a step of `count` bodies, rows of the states from `first` on.
 
     `bound` holds `StepArguments`, with rest positions by the rig in `targets.points`. Returns
     `count`; or, if rest positions of a body are not finite, its index in the batch, and no state
@@ -269,7 +269,7 @@ def _point_stage(settings: MotionSettings, counts: Ints) -> PointStage:
 
 @compiled_fused
 def _row(points: PointHistory, at: int) -> PointHistory:
-    """Return the points of one body."""
+    """Return the points of the body in row `at`."""
     return PointHistory(
         points.position[at],
         points.position_before[at],
@@ -280,7 +280,7 @@ def _row(points: PointHistory, at: int) -> PointHistory:
 
 @compiled_fused
 def _solve(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
-    """Evaluate elastic forces and solve for the coordinates at the end of the step."""
+    """Solve for the coordinates of body `i`, row `at`, at the end of the step."""
     points, work = arguments.targets.points[i], arguments.work
     counts, solve = states.counts[at], arguments.settings.solve
     if counts[CONTINUOUS] == 0:
@@ -297,7 +297,7 @@ def _solve(i: int, at: int, arguments: StepArguments, states: StateArrays) -> No
 
 @compiled_fused
 def _remember(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
-    """Update the histories of rest shape and flesh after a step."""
+    """Update state row `at` after a step: pose, root, and histories of rest shape and flesh."""
     pose, root, work = arguments.targets.poses[i], arguments.targets.roots[i], arguments.work
     counts, now, carried = states.counts[at], work.inertia.now, work.inertia.carried
     inertial, blend, local = arguments.tables.inertial, work.blend, work.inertia.local

@@ -92,7 +92,7 @@ class StepOptions(OptionRecord):
 
     @property
     def method(self) -> Integrator:
-        """Row of the integrator."""
+        """Row of the integrator in `supple.dynamics.INTEGRATORS`."""
         return compiled_integrator(self.integrator)
 
     @property
@@ -107,7 +107,7 @@ class StepOptions(OptionRecord):
 
     @property
     def transports(self) -> bool:
-        """True if forces of the changing basis act."""
+        """Whether Coriolis and centrifugal forces of the changing basis act."""
         # Methods that use accelerations would also need those of the flesh.
         return self.transport and not self.method.uses_acceleration and self.substeps == 1
 
@@ -118,7 +118,7 @@ class StepOptions(OptionRecord):
 
     @property
     def sculpted(self) -> float:
-        """Part (1 or 0) of an unrotated root's gravity that the sculpted shape already has."""
+        """1 if the sculpted shape already sags under the gravity of an unrotated root, else 0."""
         return float(self.gravity_mode == "relative")
 
     def longest_displacement(self, size: float) -> float:

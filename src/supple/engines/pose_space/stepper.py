@@ -74,7 +74,7 @@ class Stepper:
         self._framed = False
         #: Row of the current state, for error messages.
         self.busy_with = 0
-        #: State and step of the pose at which placement and blend are.
+        #: State and number of the step at whose pose the tables are placed and blended.
         self._placed: tuple[BodyState | None, int] = (None, -1)
         self.obstacles = obstacles
 
@@ -132,7 +132,7 @@ class Stepper:
     def step(
         self, state: BodyState, pose: Floats, root: Floats, forces: Loads | None = None
     ) -> int:
-        """Advance a state to a checked pose (s,) and root (4, 4); return bits of acting limits."""
+        """Advance a state to a checked pose (s,) and root (4, 4); return limits as bit flags."""
         began = perf_counter()
         runtime, work, contact = self.runtime, self.workspace, self._contact
         self.forget_pose()
@@ -201,7 +201,7 @@ class Stepper:
         displace_skin(stages, self._skin, unframed, runtime.unseen, limit, state.q, state.root, out)
 
     def _blend(self, state: BodyState, pose: Floats, root: Floats) -> None:
-        """Place the cubature's vertices and blend tables at a pose."""
+        """Place the cubature's vertices and blend tables at a pose; the state is not changed."""
         if self._contact is not None:
             self._contact.placed = False
         targets, self.busy_with = self.workspace.targets, state.index

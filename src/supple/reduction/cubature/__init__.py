@@ -1,1 +1,1 @@
-"""Cubature: few weighted tets and vertices that stand for all."""
+"""Cubature: few weighted tets and vertices, whose sums approximate those over all."""

@@ -110,9 +110,10 @@ def normal_equations(
     total: Floats | None = None,
     beside: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return AᵀA (c, c) and Aᵀb (c,) of eq. 19, summed over chunks of samples.
-    `total` (r, t) are the forces of all tets at q, computed by default. Rows are divided by the
-    norms of `beside`, by default of the same forces.
+    """Return AᵀA (c, c) and Aᵀb (c,) of xu2016 eq. 19, for samples q (r, t).
+    With a `stiffness` (r, r) at rest, A and b are without their linear parts. `total` (r, t) are
+    the forces of all tets at q, computed by default. Rows are divided by the norms of `beside`, by
+    default of the same forces.
     """
     chosen = pose.only(tets)
     total = pose.reduced(q) if total is None else total
@@ -136,13 +137,13 @@ def cubature_error(
     correction: Floats | None,
     total: Floats | None = None,
 ) -> float:
-    """Return the relative error at samples q; `total` is as for `normal_equations`."""
+    """Return the relative error of forces at samples q; `total` is as for `normal_equations`."""
     exact = pose.reduced(q) if total is None else total
     return _relative(exact, _cubature(pose.only(tets), q, weights, correction))
 
 
 def _cubature(chosen: PoseForces, q: Floats, weights: Floats, correction: Floats | None) -> Floats:
-    """Return Σ v_e U_eᵀ f_e + ΔK q, (r, t)."""
+    """Return the forces of cubature Σ v_e U_eᵀ f_e + ΔK q, (r, t); `correction` is ΔK or None."""
     forces = chosen.reduced(q, weights)
     return forces if correction is None else forces + correction @ q
 
@@ -192,9 +193,11 @@ def blended_correction(
 def midway_corrections(
     targets: Sequence[Floats], at_poses: Floats, ends: Ends, shares: Sequence[Floats]
 ) -> Floats:
-    """Return corrections (k, r, r) of pairs, such that ΔK is exact at intermediate poses. `targets`
-    are k matrices ΔK / ϒϒᵀ there, `at_poses` (m, r, r) corrections of the poses, `ends` the pair of
-    poses of each intermediate pose and `shares` (m,) their weights there.
+    """Return one correction (k, r, r) per pair of poses, for exact blends at k intermediate poses.
+
+    `targets` are the k exact matrices, divided elementwise by ϒϒᵀ; `at_poses` (m, r, r) are the
+    corrections of the example poses; `ends` are the two poses of each pair; `shares` are k arrays
+    (m,) of pose weights at the intermediate poses.
     """
     if len(targets) == 0:
         return np.empty((0, *at_poses.shape[1:]))

@@ -56,9 +56,9 @@ class Between:
     body, rest, basis
         Its material, rest shape (n, 3) and interpolated localised basis.
     ends
-        The two poses that it is between.
+        The two poses (indices) that it is between.
     shares
-        (m,) weights of the poses.
+        (m,) weights of the poses at this pose.
     scales
         (r,) factors by which interpolation scaled the columns; for blended corrections.
     """
@@ -110,12 +110,12 @@ class ElasticCubature:
 
     @property
     def train_error(self) -> float:
-        """Relative error over all poses."""
+        """Root mean square of `train_errors` over all poses."""
         return float(np.sqrt((self.train_errors**2).mean()))
 
     @property
     def held_out_error(self) -> float:
-        """Relative error over all poses, on samples that were not fitted."""
+        """Root mean square of `held_out_errors` over all poses."""
         return float(np.sqrt((self.held_out_errors**2).mean()))
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ def elastic_cubature(
 def _trained(
     training: Training, blends: _Blends, linear: bool, count: int, options: TrainingOptions
 ) -> ElasticCubature:
-    """Choose tets, fit weights, measure errors; with `linear`, corrections have the linear part."""
+    """Choose tets, fit weights, measure errors; if `linear`, corrections hold the linear part."""
     exact, m = training.stiffnesses if linear else None, blends.shares.shape[1]
     tets, totals = _choose_tets(training, exact, count, blends.shares, options)
     options.tell(0.8, "fitting cubature weights")
@@ -225,7 +225,7 @@ def _trained(
 @dataclass(frozen=True, eq=False)
 class _Blends:
     """Weights `shares` (m + k, m) of the m poses at all m + k poses, including intermediate ones.
-    `ends` are the two poses of each intermediate pose; `scales` (r,) of each.
+    `ends` are the two poses of each intermediate pose; `scales` are ϒ (r,) at all m + k poses.
     """
 
     shares: Floats
@@ -233,7 +233,7 @@ class _Blends:
     scales: list[Floats]
 
     def corrections(self, stored: Floats | None) -> list[Floats | None]:
-        """Return the blended correction at each of the m + k poses; None if there are none."""
+        """Return the blended correction (r, r) at each of the m + k poses, or None for each."""
         if stored is None:
             return [None] * len(self.shares)
         return [
@@ -250,7 +250,7 @@ def _choose_tets(
     options: TrainingOptions,
 ) -> tuple[Ints, list[Floats]]:
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
-    `exact` are the reduced stiffnesses if corrections have the linear part.
+    `exact` are the reduced stiffnesses if corrections hold the linear part, else None.
     """
     poses, tell = training.poses, options.tell
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))

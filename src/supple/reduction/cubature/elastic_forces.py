@@ -65,7 +65,7 @@ class PoseForces:
         tets: ArrayLike | None = None,
         name: str = "this pose",
     ) -> PoseForces:
-        """Return a pose with checked fields."""
+        """Return a pose with checked fields; `name` is for error messages."""
         if not isinstance(body, ElasticBody):
             raise SuppleError(f"{name} needs an ElasticBody, not {type(body).__name__}")
         rest = checked_array(f"rest shape of {name}", rest, body.rest.shape)
@@ -90,7 +90,7 @@ class PoseForces:
         return np.ascontiguousarray(self.body.mesh.tets[self.tets], np.int64)
 
     def only(self, tets: Ints) -> PoseForces:
-        """Return the same pose, restricted to other tets."""
+        """Return the same pose with `tets` instead of its tets."""
         return replace(self, tets=tets)
 
     def of_part(self, part: int) -> PoseForces:
@@ -177,7 +177,10 @@ def reduced_columns(
     corners: Ints,
     forces: NDArray,
 ) -> Floats:
-    """Return U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of eq. 17."""
+    """Return U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of xu2016 eq. 17.
+
+    `forces` (c, 9, t) are without those of first corners.
+    """
     n_vertices = int(max(corners.max(), *(region.vertices[-1] for region in regions))) + 1
     parts = []
     row = np.full(n_vertices, -1)
@@ -272,7 +275,7 @@ class ElasticProblem:
         return forces.reshape(len(pose.tets), 9, -1), target, full_forces
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """Return A_iᵀ ρ: inner products of the field U ρ with every tet's corner forces."""
+        """Return inner products (e,) of every tet's column with `residual` (r, t′) at a pose."""
         basis = self._basis(pose)
         n, _, r = basis.shape
         field = basis.reshape(3 * n, r) @ residual.astype(np.float32)
@@ -282,6 +285,6 @@ class ElasticProblem:
         return dots
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
-        """Return U_eᵀ f_e of the chosen tets, (c, r·t′)."""
+        """Return the columns U_eᵀ f_e (c, r·t′) of the chosen tets, with mixed forces f_e."""
         at = self.poses[pose]
         return reduced_columns(at.basis, at.regions, self.places[chosen], self.forces[pose][chosen])

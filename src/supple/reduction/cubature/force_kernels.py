@@ -24,7 +24,7 @@ DETERMINANT_CHUNK = 512
 
 @compiled
 def _edge_inverse(rest: Floats, tet: Ints, inverse: Floats) -> float:
-    """Write the inverse of the matrix whose rows are the edges from corner 0; return the volume."""
+    """Write the inverse of the matrix with the edges from corner 0 as rows; return the volume."""
     e = np.empty((3, 3))
     for a in range(3):
         for i in range(3):
@@ -46,7 +46,7 @@ def _edge_inverse(rest: Floats, tet: Ints, inverse: Floats) -> float:
 def _displacement_gradient(
     displacements: Floats, tet: Ints, inverse: Floats, t: int, D: Floats
 ) -> None:
-    """Write D = ∂u/∂X = F − I of sample t; small displacements keep their digits."""
+    """Write D = ∂u/∂X = F − I of sample t; F itself would round small displacements."""
     first = displacements[tet[0]]
     for i in range(3):
         origin = first[i, t]

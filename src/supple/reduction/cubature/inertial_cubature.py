@@ -79,17 +79,17 @@ class InertialCubature:
 
     @property
     def train_error(self) -> float:
-        """Relative error of the rig's accelerations over all poses."""
+        """Root mean square of `train_errors` over all poses."""
         return _mean(self.train_errors)
 
     @property
     def held_out_error(self) -> float:
-        """Relative error of the rig's accelerations over all poses, on fresh samples."""
+        """Root mean square of `held_out_errors` over all poses."""
         return _mean(self.held_out_errors)
 
     @property
     def root_error(self) -> float:
-        """Relative error of the root's accelerations over all poses, on fresh samples."""
+        """Root mean square of `root_errors` over all poses."""
         return _mean(self.root_errors)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ def _fits(
     threads: Executor | None,
     tell: Progress,
 ) -> list[tuple[Floats, Floats, list[float]]]:
-    """Fit every pose to its samples, which are drawn again if they were not stored."""
+    """Return `_fit_pose` of every pose; its samples are drawn again if they were not stored."""
 
     def fitted(i: int) -> tuple[Floats, Floats, list[float]]:
         return _fit_pose(draws[i], drawn[i] or draws[i].forces(samples), vertices, corrected)
@@ -362,7 +362,7 @@ def _checked_draws(
 def _choose(
     draws: Sequence[_Draw], mixed: Sequence[_Mixed], count: int, threads: Executor | None
 ) -> Ints:
-    """Choose the cubature vertices, ascending."""
+    """Return the chosen cubature vertices (c,), ascending."""
     problem = InertialProblem(
         [draw.basis for draw in draws],
         draws[0].regions,

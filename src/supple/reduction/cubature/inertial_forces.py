@@ -122,7 +122,7 @@ class InertialProblem:
             self.norms[i] = (squares * mixed).sum(axis=(1, 2))
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """Return A_iᵀ ρ, (k,)."""
+        """Return inner products (k,) of every vertex's column with `residual` (r, t) at a pose."""
         basis = self.bases[pose]
         field = basis.reshape(-1, basis.shape[2]) @ residual
         return (self.forces[pose] * field.reshape(self.forces[pose].shape)).sum(axis=(1, 2))

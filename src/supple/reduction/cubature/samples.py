@@ -31,7 +31,7 @@ _CHUNK_ENTRIES = 5_000_000
 def checked_basis(
     what: str, basis: LocalBasis, regions: Sequence[Region], n_vertices: int
 ) -> tuple[Floats, ...]:
-    """Check that a basis has a finite array (k, 3, r) for each region, and a column."""
+    """Return a localised basis, checked: a finite array (k, 3, r) per region, not all empty."""
     if len(regions) == 0:
         raise SuppleError("there are no regions; use Region.whole for a basis of the whole body")
     if len(basis) != len(regions):
@@ -164,7 +164,10 @@ def _generator(seed: int | np.random.Generator) -> np.random.Generator:
 def _gaussian(
     stiffness: Floats, widths: Sequence[int], count: int, random: np.random.Generator
 ) -> Floats:
-    """Draw samples with deviations 1/λ, region by region."""
+    """Draw samples (r, count), region by region; `widths` are numbers of their columns.
+
+    Standard deviations are 1/λ along eigenvectors of each region's stiffness (eigenvalues λ).
+    """
     q = np.zeros((len(stiffness), count))
     stiffest = np.abs(np.diag(stiffness)).max(initial=0.0)
     column = 0
@@ -181,7 +184,7 @@ def _gaussian(
 
 
 def _harmless(body: ElasticBody, rest: Floats, displacement: Floats) -> Floats:
-    """Return powers of ½, (t,), with which no sample inverts a tet."""
+    """Return factors (t,), powers of ½, for which no displacement (n, 3, t) inverts a tet."""
     factors = np.ones(displacement.shape[2])
     tets = np.require(body.mesh.tets, np.int64, ["C", "W"])
     worst = np.empty((-(-len(tets) // DETERMINANT_CHUNK), len(factors)))

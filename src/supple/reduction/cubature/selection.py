@@ -45,7 +45,7 @@ class CubatureProblem(Protocol):
 
     @property
     def targets(self) -> Sequence[Floats]:
-        """b_i of each pose, of any shape."""
+        """Target sum of each pose, an array of any shape."""
 
     @property
     def norms(self) -> Floats:
@@ -56,7 +56,7 @@ class CubatureProblem(Protocol):
         """(e, k) labels; columns with a common label are added together only as a last resort."""
 
     def correlations(self, pose: int, residual: Floats) -> Floats:
-        """Return A_iᵀ ρ, (e,)."""
+        """Return inner products (e,) of all columns with `residual`, of the target's shape."""
 
     def columns(self, pose: int, chosen: Ints) -> Floats:
         """Return the chosen columns (c, rows), flattened like the target."""
@@ -88,7 +88,7 @@ class Support:
         self._pose_weights = np.empty((0 if self._shares is None else self._shares.shape[1], 0))
 
     def add(self, new: Ints) -> None:
-        """Add columns, and fit."""
+        """Add the columns `new` (indices), and fit all weights again."""
 
         def at_pose(i: int) -> None:
             columns = self.problem.columns(i, new)
@@ -105,7 +105,7 @@ class Support:
         self._fit_blends(added=len(new))
 
     def keep(self, which: Ints) -> None:
-        """Remove all columns but these positions in `chosen`, and fit."""
+        """Remove all columns but these positions in `chosen`, and fit all weights again."""
 
         def at_pose(i: int) -> None:
             self.grams[i] = self.grams[i][np.ix_(which, which)]
@@ -118,7 +118,7 @@ class Support:
         self._fit_blends(kept=which)
 
     def residual(self, pose: int) -> Floats:
-        """Return the residual at a pose."""
+        """Return the target of a pose minus the weighted sum of the chosen columns."""
         target = self.problem.targets[pose]
         return target - (self.weights[pose] @ self.columns[pose]).reshape(target.shape)
 
@@ -127,7 +127,7 @@ class Support:
         return float(sum((self.residual(i) ** 2).sum() for i in range(len(self.grams))))
 
     def gains(self) -> Floats:
-        """Return (e,) the decrease of squared residuals by each column alone.
+        """Return the decrease (e,) of squared residuals by each column alone.
         Weights of a pose affect every target that depends on them, and may increase some residuals.
         """
         norms = self.problem.norms
@@ -140,7 +140,7 @@ class Support:
         return np.where(norms > 0, gains, 0.0).sum(axis=0)
 
     def least_missed(self, count: int) -> Ints:
-        """Return positions in `chosen` of columns whose removal costs least."""
+        """Return positions in `chosen` of the `count` columns whose removal costs least."""
         if self._shares is None:
             return least_missed(self.grams, self.weights, count)
         grams = [
@@ -198,7 +198,7 @@ def pursue(
 
 
 def _grow(support: Support, size: int, count: int) -> None:
-    """Add columns that correlate with the residual, batch by batch."""
+    """Add columns by their gain, batch by batch, until there are `size`."""
     problem = support.problem
     batch = max(1, round(_BATCH * count))
     while len(support.chosen) < size:
@@ -213,7 +213,7 @@ def _grow(support: Support, size: int, count: int) -> None:
 
 @compiled
 def _spread(order: Ints, places: Ints, n_places: int, count: int) -> Ints:
-    """Return the first of `order` without common labels, then the first of the others."""
+    """Return `count` columns: the first of `order` without common labels, then the first others."""
     taken, chosen = np.zeros(n_places, np.bool_), np.empty(count, np.int64)
     skipped = np.ones(len(order), np.bool_)
     done = 0
@@ -239,7 +239,7 @@ def _spread(order: Ints, places: Ints, n_places: int, count: int) -> Ints:
 
 
 def _shrink(support: Support, count: int) -> None:
-    """Remove the columns whose removal costs least, a few at a time, refitting the others."""
+    """Remove the columns whose removal costs least, a few at a time, until `count` are left."""
     while len(support.chosen) > count:
         size = len(support.chosen)
         drop = min(size - count, max(1, round(_DROP * size)))

@@ -53,7 +53,7 @@ def motion_forces(
     shaking: Shaking,
     allowed: NullSpace | None = None,
 ) -> MotionForces:
-    """Project a motion to a basis (k, 3, r) of a region; `allowed` has the contacts' null space."""
+    """Project a motion to a basis (k, 3, r) of a region; contacts, if any, leave `allowed`."""
     rows = len(region.vertices)
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
@@ -75,9 +75,11 @@ def condensed_shapes(
     region: Region,
     allowed: NullSpace | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return V (k, 3, r) and VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G (r, r) with G = UᵀMU.
-    For modes these are U and UᵀKU; for other bases the energy is less than with U. K⁻¹ is
-    restricted to `allowed` displacements, by default all.
+    """Return shapes V (k, 3, r) of least energy at each unit q, and VᵀKV (r, r).
+
+    VᵀKV = G (UᵀM K⁻¹ MU)⁻¹ G with G = UᵀMU of the basis U (k, 3, r) of a region. For modes these
+    are U and UᵀKU; for other bases the energy is less than with U. K⁻¹ is restricted to `allowed`
+    displacements, by default all.
     """
     stiffness = body.stiffness(rest, rest, out=body.pattern.zeros())  # threads may share the body
     masses = body.vertex_masses()[region.vertices]
@@ -117,7 +119,7 @@ class TrainingOptions:
 @dataclass(frozen=True, eq=False)
 class Training:
     """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
-    `held` are the stiffnesses that corrections complete: with contacts, which samples may lack.
+    `held` are the stiffnesses with contacts, for corrections; samples may be without contacts.
     `totals` are forces (r, t) of the samples where they are not those of their displacements, and
     `fresh` are other samples with such forces.
     """
@@ -142,7 +144,7 @@ def drawn_training(
 
 
 def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) -> Training:
-    """Return motions as samples; the last third of each measures errors on fresh samples."""
+    """Return motions as samples; the last third of each is held out to measure errors."""
     drawn, totals, fresh = [], [], []
     for motion in motions:
         lengths = np.linalg.norm(motion.forces, axis=0)
@@ -159,7 +161,7 @@ def motion_training(poses: list[PoseForces], motions: Sequence[MotionForces]) ->
 def draw(
     pose: PoseForces, stiffness: Floats, count: int, options: TrainingOptions, *which: int
 ) -> Floats:
-    """Draw samples (r, count) of a pose, with a separate stream of random numbers."""
+    """Draw samples (r, count) of a pose; `which` selects the stream of random numbers."""
     return force_samples(
         pose.body,
         pose.rest,
@@ -181,7 +183,7 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
 def checked_stiffnesses(
     poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Return checked stiffnesses of the first m poses, and computed ones of the others."""
+    """Return stiffnesses (r, r) of all poses: the given ones of m poses, checked; else computed."""
     if stiffnesses is not None and len(stiffnesses) != m:
         raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)

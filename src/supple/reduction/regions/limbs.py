@@ -29,7 +29,7 @@ _LIGHT, _LONG = 0.005, 0.15
 _FOLLOWING = 1e-3
 
 
-#: A small branch joins its parent if its contact with it is this fraction of its largest contact.
+#: A small branch joins its parent if they touch by at least this fraction of its largest contact.
 HANGS = 0.1
 
 
@@ -140,7 +140,7 @@ def _rename(contact: Contact, old: int, new: int) -> None:
                 row[second] = row.get(second, 0.0) + volume
 
 
-#: Limbs of a four-legged animal with a tail, its trunk and head among them.
+#: Default limit of limbs: those of a four-legged animal with a tail, including trunk and head.
 MOST_LIMBS = 8
 
 

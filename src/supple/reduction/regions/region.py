@@ -55,7 +55,7 @@ class Region:
 
     @property
     def unknowns(self) -> Ints:
-        """(3k,) rows of its vertices in a 3n vector."""
+        """(3k,) indices of its vertices' coordinates in a vector (3n,)."""
         return (3 * self.vertices[:, None] + np.arange(3)).ravel()
 
 
@@ -66,7 +66,7 @@ def reduced_stiffness(stiffness: sp.csr_array, basis: Floats) -> Floats:
 
 
 def _numbers(name: str, vertices: ArrayLike) -> Ints:
-    """Copy vertex numbers; refuse 0.5 and True, which would silently become 0 and 1."""
+    """Return a copy of vertex indices; refuse 0.5 and True, which would become 0 and 1."""
     try:
         listed = np.asarray(vertices)
     except ValueError:  # rows of different lengths

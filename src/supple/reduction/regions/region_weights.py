@@ -67,10 +67,11 @@ def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
 
 
 def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
-    """Return the threshold, lowered if otherwise some vertex were in no region of the weights (k,
-    d). Flesh in no region cannot move. Weights of d handles add up to 1, so the largest at a vertex
-    is at least 1/d: up to 5 handles a threshold of 0.1 is not lowered. Otherwise it is at most half
-    of the smallest of the vertices' largest weights.
+    """Return the threshold, lowered if needed so that each of k vertices is in a region.
+
+    `weights` (k, d) are those of d handles. Flesh in no region cannot move. Weights
+    add up to 1, so the largest at a vertex is at least 1/d: up to 5 handles a threshold of 0.1 is
+    not lowered. Otherwise it is at most half of the smallest of the vertices' largest weights.
     """
     if len(weights) == 0:
         return threshold

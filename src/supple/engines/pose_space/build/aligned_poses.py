@@ -43,15 +43,15 @@ class AlignedPoses:
     variant: Variant
     """Regions of the bases; and "frames" or "world", in which they are blended."""
     bases: tuple[tuple[Floats, ...], ...]
-    """For each pose, for each region (k, 3, r): in the neutral pose's frames, or in the world."""
+    """For each pose, for each region (k, 3, r): in the neutral pose's frames, or in world axes."""
     rotations: Floats | None
-    """(m, n, 4) vertex rotations from the neutral pose; None in the world."""
+    """(m, n, 4) vertex rotations from the neutral pose; None if `variant` is "world"."""
     parents: Ints
     """(m,) parents in the alignment tree; −1 for its root."""
     angles: Floats
     """(m, r) subspace angles between each pose and its parent, region by region; radians."""
     eigenvalues: Floats
-    """(r,) λ of the neutral pose's columns, each region's ascending."""
+    """(r,) λ of the neutral pose's columns in rad²/s², ascending in each region."""
     products: Floats
     """(m(m+1)/2, r, r) terms of the reduced mass matrix; see `mass_products`."""
 
@@ -70,7 +70,7 @@ class AlignedPoses:
         return reduced_mass(self.products, weights)
 
     def world_bases(self, pose: int) -> tuple[Floats, ...]:
-        """Return the bases of one of the poses, for each region (k, 3, r), in the world."""
+        """Return the bases (k, 3, r) of each region at pose number `pose`, in world axes."""
         if self.rotations is None:
             return self.bases[pose]
         quaternions = self.rotations[pose]
@@ -137,9 +137,9 @@ class Assessment:
     Attributes
     ----------
     to_recomputed
-        Lowest frequencies over those of the recomputed basis: the error of interpolation.
+        Ratios of the lowest frequencies to those of the recomputed basis: error of interpolation.
     to_exact
-        Lowest frequencies over those of the full body: including the error of reduction.
+        Ratios of the lowest frequencies to those of the full body: with the error of reduction.
     angles
         Angles between the two spaces, ascending, in radians (xu2016 fig. 10).
     """
@@ -197,7 +197,7 @@ def assess_pose(
 def _exact_frequencies(
     task: PoseTask, model: PoseModel, stiffness: sp.csr_array, mass: Floats
 ) -> Floats:
-    """Return frequencies of the full body, fixed outside of regions and constrained by contacts."""
+    """Return lowest frequencies in Hz of the full body, with contacts, fixed outside of regions."""
     free = np.unique(np.concatenate([region.vertices for region in task.regions]))
     rows = sp.csr_array((0, 3 * len(task.rest)))
     if model.contacts is not None and task.contacts is not None:

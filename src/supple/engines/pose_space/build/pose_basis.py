@@ -64,7 +64,7 @@ class RegionBasis:
     vectors
         (k, 3, r) U on the region's vertices, UᵀMU = I, by descending singular values.
     eigenvalues
-        (r̂,) λ of its linear modes.
+        (r̂,) λ of its linear modes, in rad²/s².
     singular_values
         (r,) singular values of the mass-PCA, descending.
     residual
@@ -186,7 +186,7 @@ def _modes(
     count: int,
     linear: int,
 ) -> Modes:
-    """Return modes of the region with the outside fixed."""
+    """Return `linear` modes of the region, with the outside fixed."""
     inner, weights = principal_submatrix(stiffness, region.unknowns), region.weights
     factor = Compliance(inner, inertia * weights**2, allowed)
     _check_enough(region, count, linear, factor.n_unknowns)
@@ -202,7 +202,10 @@ def _candidates(
     reach: float | None,
     size: float,
 ) -> Floats:
-    """Return candidate shapes, scaled for a displacement `reach` of the softest mode."""
+    """Return candidate shapes (3k, c): modes, derivatives and, unless `reach` is None, responses.
+
+    They are scaled for a displacement `reach` of the softest mode, as a part of `size`.
+    """
     if reach is None:
         return scaled_candidates(modes.eigenvalues, modes.vectors, derivatives)
     if not checked_number("reach", reach) > 0:
@@ -259,7 +262,7 @@ def _check_enough(region: Region, count: int, linear: int, unknowns: int) -> Non
 def _located(
     error: LoosePieceError, body: ElasticBody, rest: Floats, region: Region
 ) -> SuppleError:
-    """Return the error with vertices, tets and position in the body."""
+    """Return an error that names vertices, tets and position of the loose piece in the body."""
     vertices = region.vertices[error.vertices]
     tets = int(np.isin(body.mesh.tets, vertices).all(axis=1).sum())
     x, y, z = rest[vertices].mean(axis=0)
@@ -293,7 +296,7 @@ class PoseTask:
     steps: int = 0
     """Seed of the shaking at this pose, and least number of its steps."""
     moves: Singles | None = None
-    """(n, 3, k) derivatives of the rig, by `rig_moves`, along which the body is shaken, too."""
+    """(n, 3, k) derivatives of the rig, along which the body is also shaken, or None."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ OfPose = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, eq=False)
 class ReducedPoses:
-    """Reduced models of several poses, whose bases `aligned` aligns."""
+    """Reduced models of several poses; the method `aligned` returns their aligned bases."""
 
     mesh: TetMesh
     rest: OfPose
@@ -133,7 +133,7 @@ class ReducedPoses:
         return sum(basis.shape[2] for basis in self.models[0].bases)
 
     def basis(self, pose: int) -> Floats:
-        """Return U of one of the poses, in the world, (3n, r)."""
+        """Return U (3n, r) of pose number `pose`, in world axes."""
         count = len(self.mesh.vertices)
         return dense_basis(self.models[pose].bases, self.regions, count).reshape(3 * count, -1)
 
@@ -147,7 +147,7 @@ class ReducedPoses:
 
 
 def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) -> Floats:
-    """Return the shapes (n, 3, r) of the shaken body, as in a build."""
+    """Shake the body at the poses of `tasks`, as a build does; return the shapes (n, 3, r)."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
     shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
     held = [shaking for shaking in shakings if shaking is not None]
@@ -173,7 +173,7 @@ def stand_in_basis(model: PoseSpaceModel) -> Floats:
     """Return a basis (3n, r) of a model's size, for timing only.
 
     Stored rows are those of the model at the neutral pose; rows in the interior are means of their
-    neighbours, so that it is as dense and as smooth as the real basis.
+    neighbours, so that the result is as dense and as smooth as the real basis.
     """
     count = len(model.mesh.vertices)
     basis = model.interpolated_basis(model.rig.rest_pose).reshape(count, -1)

@@ -58,7 +58,7 @@ class ReductionSetup:
         )
 
     def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
-        """Return a body for each material, cached."""
+        """Return an elastic body for each material; bodies are cached."""
         for material in materials:  # bodies keep materials alive, so that ids are unique
             if id(material) not in self._bodies:
                 self._bodies[id(material)] = ElasticBody(self.flesh.mesh, material)
@@ -71,7 +71,7 @@ def choose_regions(
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
     basis: Basis = "modes",
 ) -> tuple[Region, ...]:
-    """Return the regions for the option of `build`; a shaken body has one."""
+    """Return the regions for the `regions` option of `build`; with basis="shaken" one region."""
     n_vertices = len(flesh.mesh.vertices)
     if len(flesh.fixed) == n_vertices:
         raise SuppleError("every tet vertex is fixed; nothing is left to move")

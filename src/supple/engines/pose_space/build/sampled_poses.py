@@ -43,8 +43,8 @@ Result = TypeVar("Result")
 
 #: Ratio of frequencies between poses above which ``"auto"`` adds a pose.
 ENOUGH = 1.1
-#: An edge is halved again only if halving left less than this part of the change: where contact
-#: begins, frequencies jump however near the poses are.
+#: An edge between poses is halved again only if halving left less than this part of the change of
+#: frequencies: where contact begins, frequencies jump however near the poses are.
 WORTHWHILE = 0.75
 
 
@@ -68,14 +68,14 @@ class Midpoint:
 
     @property
     def worst(self) -> float:
-        """Worst frequency ratio; infinite if the basis cannot be blended."""
+        """Worst frequency ratio; infinite if the basis cannot be blended, 0 without a model."""
         if self.assessment is None:
             return 0.0 if self.model is None else np.inf
         return self.assessment.worst
 
     @property
     def needs_pose(self) -> bool:
-        """True if frequencies change too much there, and another pose would help."""
+        """True if frequencies change too much at the midpoint, and another pose would help."""
         helped = self.worst - 1 < WORTHWHILE * (self.halved_from - 1)
         return self.worst > ENOUGH and (helped or self.halved_from == np.inf)
 
@@ -161,7 +161,7 @@ class SampledPoses:
     def motions(
         self, bases: Sequence[Floats], between: Sequence[Midpoint], blended: Sequence[Floats]
     ) -> list[MotionForces] | None:
-        """Return motions of the shaken body at all poses and midpoints; None without shaking.
+        """Return motions of the shaken body at all poses and at `between`; None for bases of modes.
 
         `bases` and `blended` (k, 3, r) are those of the poses and of the midpoints.
         """
@@ -303,7 +303,7 @@ class SampledPoses:
 
 
 def _all_or_none(results: list[Result | None]) -> list[Result] | None:
-    """Return results of all poses; None if one is missing, because nothing holds the body there."""
+    """Return the results of all poses; None if one is None: nothing holds the body there."""
     complete = [result for result in results if result is not None]
     return complete if len(complete) == len(results) else None
 

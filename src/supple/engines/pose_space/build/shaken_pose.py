@@ -33,7 +33,7 @@ _MOST_MOVES, _MOST_NUMBERS = 256, 1 << 22
 
 
 def shake_pose(task: PoseTask) -> Shaking | None:
-    """Shake the body at a pose; return None if nothing holds it. Errors name the pose."""
+    """Shake the body at a pose; return None if it is free or diverges. Errors name the pose."""
     (region,) = task.regions
     steps = max(STEPS, task.steps)
     try:
@@ -74,7 +74,7 @@ def shaken_shapes(
     mass: Floats,
     count: int,
 ) -> Floats:
-    """Return the `count` shapes (n, 3, r) nearest to all motions, in the frames of the first pose.
+    """Return `count` shapes (n, 3, r), the mass-PCA of all motions, in frames of the first pose.
 
     `rests` (n, 3) are rest shapes of the poses, the neutral one first, and `shakings` the motions
     there. Only the region moves; `mass` (n,) is that of all vertices.
@@ -98,7 +98,7 @@ class MotionTask(NamedTuple):
     basis: Floats
     """(k, 3, r) basis of the pose."""
     shaking: Shaking | None
-    """Motion of the shaken body there; None to compute it."""
+    """Motion of the shaken body at the pose; None to compute it."""
     touching: bool
     """Whether contacts constrain the body, as they do in the bases of poses."""
 
@@ -109,7 +109,7 @@ class MotionTask(NamedTuple):
 
 
 def pose_motion(motion: MotionTask) -> MotionForces | None:
-    """Return forces of the shaken body at a pose in a basis; None if nothing holds it."""
+    """Return reduced forces of the shaken body at a pose; None if it is free or diverges."""
     task = motion.task
     (region,) = task.regions
     shaking = shake_pose(task) if motion.shaking is None else motion.shaking

@@ -28,8 +28,8 @@ from supple.rig.tets.vertex_frames import unrotate_basis
 #: Samples of forces at the poses at which cubature is tested.
 _SAMPLES = 60
 #: Error of a shaken body's forces, at poses or midpoints, above which modes are used instead: the
-#: fit is then no better than none. A rat has 0.2, a bull 0.25. A swordfish has 0.99; in its swimming
-#: it is off by 0.13, with modes by 0.17, and in violent clips only modes were unstable.
+#: fit is then no better than none. A rat has 0.2, a bull 0.25. A swordfish has 0.99: its swimming
+#: is off by 0.13, with modes by 0.17, and with modes its violent clips were unstable.
 WELL_FITTED = 1.0
 
 
@@ -83,10 +83,10 @@ def _elastic(
     count: int,
     seed: int,
 ) -> tuple[ElasticCubature, list[MotionForces] | None] | None:
-    """Train elastic cubature on motions of the shaken body, or on samples in a basis of modes.
+    """Train elastic cubature on motions of the shaken body, or on samples for a basis of modes.
 
-    Also returns the motions at the poses, or None. Returns None alone if motions cannot be fitted,
-    for instance in too small a basis.
+    Returns the cubature, and the motions at the poses or None. If motions cannot be fitted,
+    for instance because the basis is too small, returns None instead of the pair.
     """
     train = partial(
         elastic_cubature,
@@ -163,7 +163,7 @@ def _errors_between(
 def _quarter_way(
     sampled: SampledPoses, elastic: ElasticCubature, ends: tuple[int, int], seed: int
 ) -> float | None:
-    """Return the error a quarter along an edge; None if tets are inverted or bases vanish."""
+    """Return the force error a quarter along an edge; None if tets are inverted or bases vanish."""
     poses, (i, j) = sampled.weights.poses, ends
     pose = 0.75 * poses[i] + 0.25 * poses[j]
     if len(sampled.setup.flesh.tet_rig.inversions(pose[None])[0]):
@@ -228,7 +228,7 @@ def _model(
 
 
 def _in_frames(sampled: SampledPoses, inertial: InertialCubature) -> Floats | None:
-    """Return corrections of basis rows (m, c, 3, r) in the frames of the basis."""
+    """Return corrections of basis rows (m, c, 3, r) in the frames of the bases, or None."""
     rotations = sampled.aligned.rotations
     if inertial.corrections is None or rotations is None:
         return inertial.corrections
@@ -242,7 +242,7 @@ def _report(
     inertial: InertialCubature,
     errors: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the figures of a build for the model's report; the same seed gives the same."""
+    """Return the figures of a build for the model's report; equal seeds give equal figures."""
     setup, aligned = sampled.setup, sampled.aligned
     angles = np.degrees(aligned.angles)
     rows = _pose_rows(sampled, elastic)

@@ -54,7 +54,7 @@ class ContactTables(NamedTuple):
 
 
 class ContactScratch(NamedTuple):
-    """Scratch arrays, and contacts of the last step; c is their largest possible number."""
+    """Scratch arrays, and contacts of the last step; c is the largest number of contacts."""
 
     rest: Singles
     """(n̄, 3) undeformed skin in the root's frame."""
@@ -65,14 +65,14 @@ class ContactScratch(NamedTuple):
     obstacle: Shorts
     """(c,) group, skin vertex and obstacle of each contact."""
     depth: Singles
-    """(c,) depth for flesh that keeps its velocity; negative outside."""
+    """(c,) depth in m after the step for flesh that keeps its velocity; negative outside."""
     still: Singles
-    """(c,) depth for flesh that does not move."""
+    """(c,) depth in m after the step for flesh that does not move."""
     place: Singles
     normal: Singles
     """(c, 3) position and outward normal of each contact, in the root's frame."""
     target: Singles
-    """(c,) depth at which the contact force vanishes, or −1 for an inactive contact."""
+    """(c,) depth in m at which the contact force vanishes, or −1 for an inactive contact."""
     slip: Singles
     grip: Singles
     """(c, 3) tangential displacement in this step for flesh that keeps its velocity, and (c,)
@@ -93,7 +93,7 @@ class ContactScratch(NamedTuple):
     """(b + 1, 4) displacements of carriers in the step at constant velocity."""
     lines: Floats
     product: Floats
-    """Rows c of some contacts of a group, and Σ s c cᵀ."""
+    """Rows of some contacts of a group, times √stiffness, and minus the sum of their products."""
     z: Floats
     """(r,) coordinates at the detection of contacts, scaled by ϒ."""
 

@@ -78,7 +78,7 @@ class RootFrameObstacles:
 
     @property
     def shapes(self) -> tuple[Floats, ArgumentTable]:
-        """`rows` and `solids`."""
+        """The arrays `rows` and `solids`, as arguments of kernels."""
         return self.rows, self.solids
 
     @property
@@ -110,7 +110,7 @@ class RootFrameObstacles:
 
 @compiled_plain
 def into_root_axes(root, p, q, r):  # type: ignore[no-untyped-def]
-    """Return Rᵀ (p, q, r)."""
+    """Return the vector (p, q, r) of the world in the axes of `root` (4, 4)."""
     return (
         root[0, 0] * p + root[1, 0] * q + root[2, 0] * r,
         root[0, 1] * p + root[1, 1] * q + root[2, 1] * r,
@@ -120,7 +120,7 @@ def into_root_axes(root, p, q, r):  # type: ignore[no-untyped-def]
 
 @compiled_plain
 def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
-    """Write obstacles (o, 8) in the root's frame."""
+    """Write `plain_numbers` (o, 8) of obstacles in the frame of `root` (4, 4) to `out`."""
     s, t, u = root[0, 3], root[1, 3], root[2, 3]
     for o in range(len(shapes)):
         a, b = shapes[o], out[o]
@@ -147,7 +147,7 @@ def _places_into_root(rotations, translations, root, out_rotations, out_translat
 def predict(
     q: Floats, v: Floats, dt: float, blend: Blend, peaks: Floats, z: Floats, going: Floats
 ) -> float:
-    """Write ϒ(q + v dt) to `z` and ϒ v dt to `going`; return a bound on displacements."""
+    """Write ϒ(q + v dt) to `z`, ϒ v dt to `going`; return a bound of their displacements in m."""
     column_scale, weights = blend.column_scale, blend.weights
     bound, total = 0.0, 0.0
     for i in range(len(q)):
@@ -161,7 +161,7 @@ def predict(
 
 @compiled_plain
 def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: ContactScratch) -> bool:
-    """Mark skin that may be inside an obstacle after a displacement of at most `bound`.
+    """Mark skin that may be inside an obstacle after a displacement of at most `bound`, in m.
 
     Return whether any is marked.
     """
@@ -196,7 +196,7 @@ def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: Cont
 
 @compiled_plain
 def longest_displacement(u: Singles) -> float:
-    """Return the largest displacement of carriers (b, 3)."""
+    """Return the length of the longest displacement of carriers (b + 1, 4), in m."""
     largest = np.float32(0)
     for k in range(len(u)):
         largest = max(largest, u[k, 0] * u[k, 0] + u[k, 1] * u[k, 1] + u[k, 2] * u[k, 2])
@@ -215,9 +215,9 @@ def list_contacts(
     normals: Floats,
     scratch: ContactScratch,
 ) -> int:
-    """List the skin vertices inside obstacles, group by group; return their number.
+    """List contacts of skin vertices with obstacles in `scratch`, by groups; return their number.
 
-    `u` (b + 1, 3) are displacements of the carriers, of which at most `reach` occurs in this step;
+    `u` (b + 1, 4) are displacements of the carriers, of which at most `reach` occurs in this step;
     `shapes` (o, 8) and `solids` are those of `RootFrameObstacles`; `gaps` (o′, n̄) and `normals`
     (o′, n̄, 3) in the world are those of obstacles of other types.
     """
@@ -314,7 +314,7 @@ class ContactResult(NamedTuple):
     """Contacts at the end of a step, arrays of a `ContactMemory`."""
 
     depths: Singles
-    """(o, n̄)"""
+    """(o, n̄) depths of skin vertices in each obstacle, in m."""
     loads: Singles
     places: Floats
     """(o, n̄) normal forces in N and (n̄, 3) positions in the world; empty without friction."""
@@ -378,7 +378,7 @@ def write_depths(
 
 @compiled_plain
 def _friction_force(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
-    """Return the friction force of a contact that moved by d since its detection."""
+    """Return the friction force, in N, of contact k, which moved by d since its detection."""
     x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
     along = dx * x + dy * y + dz * z
     grip = scratch.grip[k]
@@ -391,7 +391,7 @@ def _friction_force(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
 
 @compiled_plain
 def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-untyped-def]
-    """Write displacements of touched carriers since the detection of contacts."""
+    """Write displacements of touched carriers, since contacts were detected, to `scratch.moved`."""
     r, z = len(q), scratch.z
     for j in range(r):
         z[j] = column_scale[j] * q[j] - z[j]

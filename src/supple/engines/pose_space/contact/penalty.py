@@ -43,7 +43,7 @@ class PenaltySettings(NamedTuple):
 
 
 class FrictionInputs(NamedTuple):
-    """Inputs of friction, from the last step."""
+    """Inputs of friction; `loads` and `places` are those of the previous step."""
 
     coefficient: float
     dt: float
@@ -71,10 +71,11 @@ def add_contacts(
     stiffness: Floats,
     force: Floats,
 ) -> int:
-    """Write Σ s c cᵀ to the upper triangle of `stiffness`; return the number of active contacts.
+    """Write the stiffness of contacts, upper triangle; return the number of active contacts.
 
-    Σ s (depth − target) c + K z, the linearised force at z = 0, is added to `force`. `count`
-    contacts were detected. `before` (o, n̄) are depths at the end of the last step, if `valid`.
+    A contact of stiffness s in N/m, with the row c of derivatives of its depth, adds s c cᵀ to
+    `stiffness`. Its linearised force at z = 0 is added to `force`. `count` contacts were detected.
+    `before` (o, n̄) are depths at the end of the last step, if `valid`.
     """
     stiffness[:] = 0
     if count == 0:
@@ -100,7 +101,7 @@ def add_contacts(
 
 @compiled
 def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untyped-def]
-    """Write target depths of contacts at the end of the step; return the number of deeper ones."""
+    """Write target depths of contacts at the end of the step; return how many are deeper."""
     _, remaining, slowest, fastest = settings
     pressing = 0
     for k in range(count):
@@ -119,7 +120,7 @@ def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untype
 
 @compiled
 def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: ignore[no-untyped-def]
-    """Write tangential displacements of contacts in the step, and stiffnesses of friction."""
+    """Write tangential displacements of contacts to `scratch.slip`, and `scratch.grip` in N/m."""
     mu, h, root, motions, loads, places = friction
     for k in range(count):
         o, v = scratch.obstacle[k], scratch.vertex[k]
@@ -147,7 +148,7 @@ def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: i
 
 @compiled
 def _touched_rows(tables, count, weights, scratch):  # type: ignore[no-untyped-def]
-    """Blend the basis rows of all carriers of contacts."""
+    """List the carriers of contacts in `scratch.touched`; blend their basis rows."""
     m, r = scratch.factors.shape
     for pose in range(m):
         for j in range(r):
@@ -190,7 +191,7 @@ def _add_scaled(factors, row, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiffness, force):  # type: ignore[no-untyped-def]
-    """Add the contacts of one group: products of their rows, in batches."""
+    """Add stiffness and force of the contacts `begin` to `end`, which are of one group."""
     width = tables.width[group]
     product = scratch.product
     product[: width * width] = 0
@@ -231,7 +232,7 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
 
 @compiled
 def _add_line(tables, group, k, direction, scale, push, frames, place, scratch, force):  # type: ignore[no-untyped-def]
-    """Write a contact's row along a direction, scaled, as line `place`; add `push` times it."""
+    """Write a contact's scaled row along a direction as line `place`; add push · row to `force`."""
     width, columns = tables.width[group], tables.columns[group]
     line = scratch.lines[place * width : (place + 1) * width]
     _write_line(tables, group, k, direction, frames, scratch, line)

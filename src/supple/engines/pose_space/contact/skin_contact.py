@@ -70,7 +70,7 @@ class SkinContact:
         self.set_obstacles(obstacles)
 
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Replace the obstacles; with the same number and kinds they count as the old, moved."""
+        """Replace the obstacles; if number and kinds stay, they count as the old ones, moved."""
         kinds = self._in_root.kinds
         self._in_root.set(obstacles)
         if self._in_root.kinds != kinds:
@@ -131,7 +131,7 @@ class SkinContact:
             self._count = list_contacts(tables, u, reach, *shapes, root, gaps, normals, scratch)
 
     def _displace(self, work: Workspace) -> None:
-        """Write displacements of the carriers, and their part in this step."""
+        """Write displacements of the carriers, and their displacements in this step alone."""
         runtime, scratch, blend, skin = self._runtime, self._scratch, work.blend, work.skin
         limit = 2 * self._options.longest_displacement(runtime.size) / runtime.spread
         for z, out in ((scratch.z, skin.carriers), (self._going, scratch.going)):
@@ -163,7 +163,7 @@ class SkinContact:
         )
 
     def remember(self, memory: ContactMemory, q: Floats, work: Workspace, lost: bool) -> None:
-        """Store depths at the end of the step, unless the state was `lost`."""
+        """Store contacts after the step in `memory`; mark them unknown if the state was `lost`."""
         memory.known = not lost
         if lost:
             return

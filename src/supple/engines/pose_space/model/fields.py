@@ -53,28 +53,28 @@ class ModelFields(FleshFields):
         For each region (k,) vertices at which its basis is stored, ascending: all that carry the
         skin or a cubature point.
     bases
-        For each region (m, k, 3, r_ρ), the aligned bases U_i, in frames R_iᵀ U_i.
+        For each region (m, k, 3, r_ρ), the aligned bases U_i, or R_iᵀ U_i for ``"frames"``.
     rotations
         (m, b, 4) quaternions (x, y, z, w) from the neutral pose to each pose, at
         `rotation_vertices`; None if interpolation is ``"world"``.
     root_eigenvalues
-        (r,) λ of the neutral pose's columns.
+        (r,) λ of the neutral pose's columns, in rad²/s².
     mass_products
         (m(m+1)/2, r(r+1)/2) terms of the reduced mass matrix (xu2016 eq. 16). A row for each
         pair of poses i ≤ j, in the order 00, 01, …, 11, 12, …: U_iᵀMU_j, plus its
         transpose where i < j, of which the upper triangle is stored, row by row.
     elastic_tets, elastic_weights
-        (c,), (m, c) elastic cubature (xu2016 eq. 21), none negative.
+        (c,) tets of the elastic cubature (xu2016 eq. 21), and (m, c) weights, not negative.
     stiffness_corrections, correction_ends
         (m + k, r(r+1)/2), (k, 2) ΔK, the error of this cubature in the reduced stiffness at rest,
         at the poses and at pairs of poses, upper triangles row by row; see
         `supple.reduction.blended_correction`. None and empty for the paper's cubature.
     trained_energies
-        (m,) largest ½qᵀK₀q of the motions that trained the cubature. The corrections are then K₀,
-        the whole reduced stiffness at rest, and cubature has the nonlinear forces only. None for
-        cubature of random samples.
+        (m,) largest ½qᵀK₀q, in J, of the motions that trained the cubature. The corrections are
+        then K₀, the whole reduced stiffness at rest, and cubature has the nonlinear forces only.
+        None for cubature of random samples.
     inertial_vertices, inertial_weights
-        (c′,), (m, c′) inertial cubature (xu2016 eq. 23), none negative.
+        (c′,) vertices of the inertial cubature (xu2016 eq. 23), and (m, c′) weights, not negative.
     inertial_corrections
         (m, c′, 3, r) corrections of the weighted basis rows of those vertices, in the same
         frames as the bases; None for the paper's cubature.
@@ -311,7 +311,7 @@ def checked_tree(parents: ArrayLike, count: int) -> Ints:
 
 
 def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures as JSON values."""
+    """Return a copy of the report as JSON values; refuse other values and long reports."""
     try:
         text = json.dumps(report, allow_nan=False, sort_keys=True)
         figures = json.loads(text)

@@ -90,7 +90,7 @@ class PoseSpaceModel(ModelFields):
 
     @cached_property
     def columns(self) -> tuple[slice, ...]:
-        """Columns of each region."""
+        """Slice of each region's columns."""
         ends = np.cumsum([0, *(basis.shape[3] for basis in self.bases)]).tolist()
         return tuple(slice(*ends[k : k + 2]) for k in range(len(self.bases)))
 

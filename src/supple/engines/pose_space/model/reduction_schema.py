@@ -133,7 +133,7 @@ def _transpose(rows: NDArray, sizes: Sizes) -> NDArray:
 
 
 def _correction_rows(model: Any) -> NDArray | None:
-    """Return a row for each cubature vertex and column, (c r, 3 m)."""
+    """Return inertial corrections as rows (c′ r, 3 m): one per vertex and column; or None."""
     corrections = model.inertial_corrections
     if corrections is None:
         return None
