@@ -561,7 +561,7 @@ def test_an_unreadable_cached_model_is_ignored(error, monkeypatch):
     [
         (("--engine", "rig-space"), "rig-space has no unreduced form for final quality"),
         (("--engine", "soft-skeleton"), "soft-skeleton has no unreduced form for final quality"),
-        (("--modes", "8"), "final reduces nothing; leave out modes"),
+        (("--modes", "8"), "simulates without model reduction; leave out modes"),
         (("--ground", "0"), "--obstacle: --quality final has no such option"),
         (
             ("--friction", "0.5"),

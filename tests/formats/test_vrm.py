@@ -124,7 +124,7 @@ def test_expressions_and_joints_of_vrm_1_refer_to_the_same_objects(tmp_path, suf
     source = vrm_file(tmp_path / "hero.vrm", VRM_1)
     baked = with_flesh(load(source))
     target = tmp_path / f"soft{suffix}"
-    with pytest.warns(SuppleWarning, match='the spring "Tail" of VRM moves joints'):
+    with pytest.warns(SuppleWarning, match='the VRM spring "Tail" moves joints and overrides'):
         figures = save(target, baked)
     assert figures["springs"] == ["Tail"]
     assert tree(target)["extensions"] == VRM_1
@@ -147,7 +147,7 @@ def test_springs_of_vrm_0_are_dropped_by_their_first_bones(tmp_path):
     springs["VRM"]["secondaryAnimation"]["boneGroups"].append({"comment": "none", "bones": []})
     source = vrm_file(tmp_path / "hero.vrm", springs)
     baked = with_flesh(load(source))
-    with pytest.warns(SuppleWarning, match='2 springs of VRM, "tail_1", "tail_2", move'):
+    with pytest.warns(SuppleWarning, match='2 VRM springs, "tail_1", "tail_2", move'):
         save(tmp_path / "kept.vrm", baked)
     assert tree(tmp_path / "kept.vrm")["extensions"] == springs
     save(tmp_path / "soft.vrm", baked, drop_springs=True)
@@ -198,7 +198,7 @@ def test_curves_of_joints_that_springs_move_are_spoken_of_too(tmp_path):
         curves = supple.curves(
             load(source), engine=engine, free=["tail_*.r*"], anatomy=None, push=0.2
         )
-    with pytest.warns(SuppleWarning, match='the spring "Tail" of VRM moves') as told:
+    with pytest.warns(SuppleWarning, match='the VRM spring "Tail" moves') as told:
         save(target, curves, keys="linear", error=0.01)
     assert len(told) == 1  # though keys are chosen in two tries
     assert tree(target)["extensions"] == VRM_1

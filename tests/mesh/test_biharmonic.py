@@ -136,7 +136,7 @@ def test_weights_that_do_not_settle_are_still_weights_and_it_is_said(monkeypatch
     monkeypatch.setattr(biharmonic, "_MOST_EXCHANGES", 1)
     monkeypatch.setattr(biharmonic, "_ITERATIONS", 0)
     mesh = bumpy_beam((16, 4, 4))
-    with pytest.warns(SuppleWarning, match="weight of handle . is .* from the optimum"):
+    with pytest.warns(SuppleWarning, match="weights of handle . did not converge"):
         weights = biharmonic_weights(mesh, near(mesh, (0, 0, 0), (0.4, 0.3, 0.1), (1, 0, 0)))
     assert weights.min() >= 0
     np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-14)

@@ -340,7 +340,10 @@ def test_a_motion_that_never_settles_is_reported(monkeypatch):
     [
         ({"quality": "finl"}, "no quality 'finl'; did you mean \"final\"[?]"),
         ({"engine": "rig-space"}, "rig-space has no unreduced form for final quality; use pose"),
-        ({"model": None, "modes": 8, "engine": "pose-space"}, "reduces nothing; leave out modes"),
+        (
+            {"model": None, "modes": 8, "engine": "pose-space"},
+            'quality "final" simulates without model reduction; leave out modes',
+        ),
         (
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
             "final has no option obstacles; leave out, or use live",

@@ -154,7 +154,7 @@ class Integrator:
 
     @property
     def uses_acceleration(self) -> bool:
-        """Whether it uses the acceleration at the start of the step.
+        """Whether the integrator uses the acceleration at the start of the step (has a lead).
 
         A step multiplies motion that it cannot resolve by −lead/τ: −1 for Newmark, −⅔ for the
         θ-method with θ = 0.6, and 0 for methods without a lead.

@@ -269,7 +269,10 @@ def _exchange(problem: _Problem, column: int, guess: Floats) -> Floats:
         low = np.where(at_bound, low & (slope > 0), x < 0)
         high = np.where(at_bound, high & (slope < 0), x > 1)
     if smallest > 100 * TOLERANCE:
-        warn(f"the weight of handle {column} is {smallest:.1g} from the optimum; use better tets")
+        warn(
+            f"the weights of handle {column} did not converge (residual {smallest:.1g}); "
+            "use tets of better quality"
+        )
     return best
 
 

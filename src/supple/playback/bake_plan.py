@@ -72,7 +72,8 @@ def check_unreduced(
     row = played_engine(live, quality)
     reduced = {*live.build_options} - {*row.build_options}
     if names := [name for name in building if name in reduced]:
-        raise SuppleError(f"final reduces nothing; leave out {', '.join(names)}")
+        what = 'quality "final" simulates without model reduction'
+        raise SuppleError(f"{what}; leave out {', '.join(names)}")
     if "substeps" in simulation:
         raise SuppleError("final chooses the number of substeps; leave out substeps")
     live_only = {*live.step_options} - {*row.step_options, "stiffness"}

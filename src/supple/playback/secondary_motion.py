@@ -378,9 +378,10 @@ class ParameterTake:
         simulator.teleport(*first, before=pose_before(motion, 0))
 
     def _cycle(self, kept: Floats) -> float:
-        """Record a cycle, blended with the previous one by its weights `kept` (N + 1,).
+        """Record a cycle; `kept` (N + 1,) is the weight of the previous cycle in the blend.
 
-        Return the largest distance of the skin between the two cycles, relative to the size.
+        Return an estimate of the largest skin displacement between the two cycles (per parameter,
+        linearised at rest), relative to the size.
         """
         self.player.wrap()
         self.n_cycles += 1

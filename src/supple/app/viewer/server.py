@@ -103,7 +103,8 @@ def _guard(server: Any, host: str) -> None:
     except (ImportError, AttributeError, AssertionError) as error:
         stop_server(server)
         raise SuppleError(
-            f"this version of viser has no access checks ({error}); pip install 'viser<1.2'"
+            f"access checks cannot be installed in this version of viser ({error}); "
+            "run pip install 'viser<1.2'"
         ) from None
     local = _is_loopback(host)
 

@@ -67,7 +67,10 @@ class ElasticTables(NamedTuple):
 
 
 class ElasticScratch(NamedTuple):
-    """Scratch arrays of the loop over cubature tets: one group's columns, one product's rows."""
+    """Scratch arrays of the loop over cubature tets.
+
+    They are sized for the widest group and for `MOST_ROWS` rows.
+    """
 
     z: Singles
     """(w,) reduced coordinates of the group, scaled by ϒ; w is the width of the widest group."""
@@ -124,13 +127,14 @@ class ElasticScratch(NamedTuple):
 def add_elastic(tables, kind, projected, points, blend, system, scratch):  # type: ignore[no-untyped-def]
     """Add K̂ and f̂ at `system.z` to `system.stiffness`, upper triangle, and `system.force`.
 
-    If there are `tables.rest_derivatives`, linear parts are left out, because K₀ has them; a
-    projected stiffness is complete.
+    With `tables.rest_derivatives`, the linear part (in K₀) is subtracted from the force and, unless
+    `projected`, from the stiffness.
 
     `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
     `system` a `System`, and `kind` the number of the material. If `projected`, the stiffness of
-    every tet is made positive semi-definite. Returns two numbers: of tets that the pose flattens,
-    which are left out, and of tets that are nearly flat or inverted (xu2016 eq. 21, 22).
+    every tet is made positive semi-definite. Returns the number of tets skipped because the pose
+    flattens them, and the number of nearly flat or inverted tets (xu2016 eq. 21, 22; counted only
+    for materials that do not resist inversion).
     """
     left_out, squeezed = 0, 0
     for group in range(len(tables.width)):

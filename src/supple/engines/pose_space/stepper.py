@@ -211,7 +211,10 @@ class Stepper:
         self._take(BLEND, state)
 
     def _take(self, stages: int, state: BodyState, count: int = 1) -> None:
-        """Run stages of a step of `count` states, from this one on."""
+        """Run the given stages of one step for `count` consecutive states, starting at `state`.
+
+        Raise SuppleError if the rig's positions are not finite.
+        """
         taken = take_steps(stages, state.index, count, self._arguments, state.bound)
         if taken != count:
             self.busy_with = state.index + taken

@@ -150,11 +150,12 @@ def sparse_weights(
 ) -> tuple[Floats, Floats]:
     """Fit weights of a few surface vertices to an interior one (hahn2013 Algorithm 1).
 
-    Vertices with the smallest weights of an L₁-regularised fit are dropped until the error exceeds
-    `allowed` (δ, in m) and 1.5 times that of the fit with all vertices. For non-negative weights
-    the L₁ norm is their sum, and the fit another non-negative one. `points` (m, c, 3) and `target`
-    (m, 3) are the surface vertices and the interior one in m examples. Return the weights (c,) of
-    the few vertices, and those of all.
+    The vertex with the smallest weight, or each with weight 0, is dropped repeatedly, as long as
+    the refitted error is at most the larger of `allowed` (δ, in m) and 1.5 times the error with all
+    vertices. Since weights are non-negative, the L₁ norm is their sum, and the regularised fit is
+    also a non-negative least-squares problem. `points` (m, c, 3) and `target` (m, 3) are the
+    surface vertices and the interior one in m examples. Return the weights (c,) of the few
+    vertices, and those of all.
     """
     m, c, _ = points.shape
     system = np.concatenate([points.transpose(0, 2, 1).reshape(3 * m, c), np.ones((1, c))])

@@ -36,11 +36,12 @@ _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
 class RigidIntegrals:
     """Moments of each of g groups of elements at a density of 1 kg/m³, mass lumped to vertices.
 
-    Mass is lumped as in the whole model: the moments of a box of n cells along an axis are 2/n²
-    larger about other axes than for a uniform density. X is relative to `about` (3,), near the
+    Mass is lumped as in the whole model: the second moments of a box along an axis with n cells are
+    larger by a relative 2/n² than for a uniform density. X is relative to `about` (3,), near the
     body's centre for accuracy. `volumes` (g,) are Σ v, `first` (g, 3) Σ v X, `second` (g, 3, 3) Σ v
     X Xᵀ, `mixed` (g, 3, 3, r) Σ v X_a U_bj, and `shapes` (g, 3, 3, r, r) Σ v U_ai U_bj. `held` is
-    the number of fixed vertices with mass; vertices that no shape moves need not be fixed.
+    the number of fixed vertices with mass; a vertex with zero rows in the basis is not necessarily
+    fixed.
     """
 
     about: Floats

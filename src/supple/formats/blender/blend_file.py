@@ -108,7 +108,8 @@ def check_blend_target(path: Path, character: Character, motions: Sequence[str] 
         raise FormatError(f"{path.name}: {what}; add one, or save as .glb")
     unknown = next((name for name in motions if name not in source.clips), None)
     if unknown is not None:
-        raise FormatError(f'{path.name}: "{unknown}" is not a clip of the file; save it as .glb')
+        what = f'{source.path.name} has no clip "{unknown}"'
+        raise FormatError(f"{path.name}: {what}; save as .glb")
 
 
 def write_blend(

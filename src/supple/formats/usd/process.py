@@ -109,9 +109,11 @@ class Child:
 READING = Child(
     "supple.formats.usd.read.read_child",
     "reads",
-    " to read; it refers to itself too often or is too large, simplify it",
+    "read it; the file is too large or refers to itself too often; simplify it",
 )
-WRITING = Child("supple.formats.usd.write.write_child", "writes", "; simplify it", slowness=8.0)
+WRITING = Child(
+    "supple.formats.usd.write.write_child", "writes", "write it; simplify the file", slowness=8.0
+)
 
 
 def check_library(name: str) -> None:
@@ -150,7 +152,8 @@ def run_child(
     try:
         code, output = _served(child.module, folder, memory, allowed)
     except TimeoutError:
-        raise FormatError(f"{name}: takes USD more than {allowed:.0f} s{child.too_long}") from None
+        what = f"USD needed more than {allowed:.0f} s to {child.too_long}"
+        raise FormatError(f"{name}: {what}") from None
     except OSError as error:
         what = f"the process that {child.does} USD failed"
         raise FormatError(f"{name}: {what} ({error})") from error

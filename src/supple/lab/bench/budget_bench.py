@@ -178,7 +178,10 @@ def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print the parts of the error, and errors of other steps, with a column for each character."""
+    """Print the error budget and the errors of variants of the live step.
+
+    There is one column per character; characters that failed are listed below.
+    """
     measured = [row for row in rows if "failed" not in row]
     if measured:
         _print_parts(measured)

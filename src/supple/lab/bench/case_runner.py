@@ -80,8 +80,8 @@ def measure_cases(
     """Return a row for each case, or for the `model` file alone, which is not built.
 
     `build` writes a case to a file on all cores and returns the seconds; `time` measures a
-    file, given its path and name, on one core. Other processes call both: they are functions of
-    modules.
+    file, given its path and name, on one core. Both run in other processes, so they must be
+    module-level functions, or partials of such.
     """
     seconds: dict[str, float | None] = dict.fromkeys(names)
     with TemporaryDirectory() as folder:

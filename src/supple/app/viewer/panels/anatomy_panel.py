@@ -186,7 +186,10 @@ class AnatomyPanel:
 
 
 class _BarLog(BuildLog):
-    """Log of a build as a progress bar and a line of the page; it ends with the page."""
+    """Show a build's progress as a bar and a line of text.
+
+    Once the page has ended, raise SuppleError, which stops the build.
+    """
 
     def __init__(self, bar: Any, line: Any, ended: threading.Event) -> None:
         super().__init__()

@@ -152,7 +152,10 @@ def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) ->
     shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
     held = [shaking for shaking in shakings if shaking is not None]
     if len(held) < len(shakings):
-        raise SuppleError("at one of the poses nothing holds the body to shake; use shaken=0")
+        raise SuppleError(
+            "the body cannot be shaken at one of the poses: it is not fixed, or the simulation "
+            "diverges; use shaken=0"
+        )
     rests = [task.rest for task in tasks]
     return shaken_shapes(tasks[0].mesh, rests, held, region, mass, count)
 

@@ -225,8 +225,8 @@ class SampledPoses:
         assessed = [midpoint for midpoint in poor if midpoint.assessment is not None]
         if assessed:
             warn(
-                f"between {counted(self.n_poses, 'pose')} frequencies still change by up to "
-                f"a factor of {assessed[0].worst:.2f}; raise most_poses to add poses"
+                f"with {counted(self.n_poses, 'pose')}, interpolation still changes frequencies "
+                f"by up to a factor of {assessed[0].worst:.2f}; raise most_poses"
             )
         for midpoint in self.midpoints:
             first, second = midpoint.edge

@@ -287,7 +287,8 @@ def rounded_region(region: Region, n_vertices: int, fixed: Ints) -> Region:
     """Return the region with weights rounded to float32; refuse unknown and fixed vertices."""
     if region.vertices[-1] >= n_vertices:
         raise SuppleError(
-            f'region "{region.name}" has vertex {region.vertices[-1]} of {n_vertices}'
+            f'region "{region.name}" has vertex {region.vertices[-1]}, but the mesh has only '
+            f"{n_vertices} vertices (0 to {n_vertices - 1})"
         )
     if np.isin(region.vertices, fixed).any():
         raise SuppleError(f'region "{region.name}" has vertices that are fixed; remove them')

@@ -151,10 +151,11 @@ add_block_rows: Any = intrinsic(_add_block_rows)
 
 
 def _add_outer_rows(typing, rows, at, width, begin, end, others, out):  # type: ignore[no-untyped-def]
-    """Add Σ a_i b_iᵀ of three rows at `rows[at]` and three of float64, to `out` (width, width).
+    """Add Σ_i a_i b_iᵀ to `out` (width, width).
 
-    Only rows of a span are written and, since the sum is symmetric, no 8 × 8 blocks below the
-    diagonal.
+    a_i are three float32 rows starting at `rows[at]`, b_i the three float64 rows `others`. Only
+    rows `begin` to `end` are written, and no 8 × 8 blocks below the diagonal, since the sum is
+    symmetric.
     """
 
     def write(code: VectorCode) -> None:

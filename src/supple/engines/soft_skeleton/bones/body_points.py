@@ -49,10 +49,10 @@ class PosedPoints(NamedTuple):
 def point_tables(
     parents: Ints, rest: Floats, weights: sp.csr_array, shapes: Sequence[sp.csr_array] | None = None
 ) -> PointTables:
-    """Return the tables of points (n, 3) at rest, with weights (n, K) of bones whose rows sum to 1.
+    """Return the tables of points (n, 3) at rest, with bone weights (n, K), whose rows sum to 1.
 
-    Each bone is listed after its parent. `shapes` are x, y and z of Ψ, (n, m) each with the same
-    entries; None for points on bone.
+    Each bone is listed after its parent. `shapes` are the x, y and z components of Ψ, (n, m) each,
+    with the same sparsity pattern; None for points on bone.
     """
     n = len(rest)
     weights = sp.csr_array(weights)

@@ -209,7 +209,7 @@ class _Fold:
 
     @classmethod
     def of(cls, transforms: list[Floats]) -> _Fold:
-        """Decompose similarities (4, 4), one above each joint."""
+        """Decompose the similarity transform (4, 4) of the non-joint nodes above each joint."""
         matrices = np.array(transforms).reshape(-1, 4, 4)
         joints = np.flatnonzero((matrices != np.eye(4)).any(axis=(1, 2)))
         scales = np.ones(len(matrices))

@@ -175,8 +175,8 @@ def widen_weights(
 ) -> None:
     """Append zeros for new targets to weights channels; `gained` has their number by node.
 
-    Channels of nodes in `played` have been replaced, except for duplicates of the first, which no
-    viewer plays.
+    The first weights channel of a node in `played` is skipped, because it has been replaced
+    already; its duplicates, which viewers ignore, are widened.
     """
     seen: set[int] = set()
     for channel in animation["channels"]:

@@ -109,10 +109,10 @@ def warn_of_springs(name: str, springs: Sequence[str]) -> None:
     """Warn of springs that are left in the file and override the written motion."""
     if springs:
         listed = ", ".join(f'"{each}"' for each in springs[:4]) + (" …" if springs[4:] else "")
-        what = f"the spring {listed} of VRM moves"
+        what = f"the VRM spring {listed} moves joints and overrides"
         if springs[1:]:
-            what = f"{len(springs)} springs of VRM, {listed}, move"
-        warn(f"{name}: {what} joints and override their written motion; see --drop-springs")
+            what = f"{len(springs)} VRM springs, {listed}, move joints and override"
+        warn(f"{name}: {what} their written motion; see --drop-springs")
 
 
 def _remove_empty(file: GltfFile, empty_lists: list[list[Any]]) -> None:

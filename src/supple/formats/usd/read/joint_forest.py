@@ -51,12 +51,13 @@ class Branch:
 
 @dataclass
 class JointForest:
-    """The tree and its branches; `static` is the joint of parts that never move, or -1.
+    """Joints of the skeletons of meshes and of moving transforms of a stage, as one tree.
 
-    `attached` has, for each transform of the stage, the nearest moving one at or above it, or -1,
-    and its rest transform (4, 4) relative to that. `carrying` has the nearest moving transform that
-    is never scaled to zero; joints are attached to that. `holders` has the joints, by path, that
-    carry meshes without a skin.
+    Each branch is one skeleton or one transform; `static` is the joint of parts that never move, or
+    -1. `attached` maps each transform to the nearest moving transform at or above it (-1 if none)
+    and to its own rest transform (4, 4) relative to that one. `carrying` maps it to the nearest one
+    that is also never scaled to zero, to which joints are attached. `holders` maps paths to the
+    joints that carry meshes without a skin.
     """
 
     names: list[str] = field(default_factory=list)

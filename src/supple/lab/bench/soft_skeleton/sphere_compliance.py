@@ -180,7 +180,10 @@ def _newton_step(
     sphere: Sphere,
     probe: Probe,
 ) -> tuple[float, Floats, float]:
-    """Return the outward force in N, the shortened step (k,), and its largest entry before that."""
+    """Return the outward force in N, the limited Newton step (k,), and a size.
+
+    The size is the largest absolute entry of the full step.
+    """
     distance, out = sphere.distances((spread @ x.ravel()).reshape(-1, 3) + offset)
     pressed = np.maximum(-distance, 0.0) * firm
     load = spread.T @ (pressed[:, None] * out).ravel()
