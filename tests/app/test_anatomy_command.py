@@ -107,7 +107,7 @@ def test_info_keeps_a_file_that_somebody_may_have_changed(capsys):
     ("words", "said"),
     [
         (("body.glb", "--anatomy", "sheet.txt"), "--anatomy writes .png or .anatomy.json"),
-        (("body.glb", "--anatomy", "no/sheet.png"), "in a folder that exists"),
+        (("body.glb", "--anatomy", "no/sheet.png"), "there is no folder no"),
         (("body.glb", "--anatomy", "no/a.anatomy.json"), "there is no folder"),
         (("body.bvh", "--anatomy"), "body.bvh"),
     ],

@@ -48,7 +48,7 @@ def test_info_describes_a_body_and_its_motion(files, capsys):
         (["bake", "body.npz", "--motion", "run.npz"], "run.npz: there is no such file"),
         (["bake", "body.npz", "--betas", "tall"], "--betas tall: use numbers with commas"),
         (["bake", "body.npz", "--betas", "motion"], "no motion with betas"),
-        (["bake", "body.npz", "--betas", ",".join("1" * 11)], "11 numbers; this body takes 10"),
+        (["bake", "body.npz", "--betas", ",".join("1" * 11)], "11 numbers; this body has 10"),
         (["bake", "bear", "--betas", "1"], "bear: is not a body model"),
         (["build", "body.npz", "--motion", "Run"], "--motion Run: use a motion file"),
         (["info", "body.npz", "--motion", "Run"], "--motion Run: use a motion file"),

@@ -201,7 +201,7 @@ def test_a_sheet_that_cannot_be_is_refused_before_the_build(name, tmp_path, monk
     monkeypatch.setattr(
         "supple.engines.engine.Engine.build_model", lambda *_, **__: pytest.fail("has built")
     )
-    with pytest.raises(SuppleError, match=r"sheet is a \.png file|cannot be written"):
+    with pytest.raises(SuppleError, match=r"written as \.png|there is no folder|cannot be written"):
         run_build("x", tmp_path / "x.supple", BuildOptions(sheet=tmp_path / name), quiet=True)
     assert not (tmp_path / "x.supple").exists()
 

@@ -90,8 +90,8 @@ def test_the_cases_are_the_papers_bodies_and_beams_of_the_stated_sizes() -> None
         (["zzzz"], "there are spoon"),
         (["--steps", "0"], "choose between 1"),
         (["spoon", "--growth", "x.png"], "leave"),
-        (["--growth", "x.jpg"], "a .png file"),
-        (["--growth", "no/such/folder/x.png"], "folder that exists"),
+        (["--growth", "x.jpg"], "pictures are written as .png"),
+        (["--growth", "no/such/folder/x.png"], "there is no folder"),
     ],
 )
 def test_invalid_measurements_are_refused_in_one_line(

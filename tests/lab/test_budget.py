@@ -207,7 +207,7 @@ def test_the_command_prints_a_budget_and_draws_it(
         (["--budget", "x", "--seconds", "nan"], "seconds: not finite"),
         (["--budget", "x", "--seconds", "0"], "seconds is 0"),
         (["--budget", "x", "--engine", "rig-space"], "is for pose-space"),
-        (["--budget", "x", "--picture", "no/such/folder.png"], "folder that exists"),
+        (["--budget", "x", "--picture", "no/such/folder.png"], "there is no folder"),
         (["--budget", "x", "--fidelity"], "--fidelity"),
         (["--budget", "--model", "x.supple"], "--model"),
         (["x", "--seconds", "2"], "--seconds is for supple bench --budget"),

@@ -121,7 +121,7 @@ def test_locked_joints_displace_nothing():
 
 @pytest.mark.parametrize(
     ("joints", "what"),
-    [([0, 2], "joint 2"), ([1, 1], "two sets"), ([0.5, 1.5], "indices"), ([-1, 0], "joint")],
+    [([0, 2], "must be 0 to 1"), ([1, 1], "two sets"), ([0.5, 1.5], "indices"), ([-1, 0], "joint")],
 )
 def test_wrong_joints_are_refused(joints, what):
     with pytest.raises(SuppleError, match=what):

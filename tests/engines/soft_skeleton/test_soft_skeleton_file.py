@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_bytes_and_reading_and_writing_keeps_them(t
         ),
         (
             {"flesh": soft_elbow().flesh._replace(starts=soft_elbow().flesh.starts + 1)},
-            '"flesh.starts" does not count',
+            '"flesh.starts" does not match the number',
         ),
         (
             {"skin": soft_elbow().skin._replace(bones=soft_elbow().skin.bones + 9)},

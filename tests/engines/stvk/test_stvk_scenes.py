@@ -136,7 +136,7 @@ def test_beams_are_closed_prisms_of_their_size() -> None:
 
 
 def test_cubes_that_only_touch_along_an_edge_are_no_body() -> None:
-    with pytest.raises(MeshError, match="2 pieces"):
+    with pytest.raises(MeshError, match="2 separate pieces"):
         voxels_around(np.array([[0.5, 0.5, 0.5], [1.5, 1.5, 0.5]]), 1.0)
 
 

@@ -61,8 +61,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
     acceleration_limit
         In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
-        exceeds it, the step counts as a cut in the animation, and no acceleration acts. Infinite by
-        default.
+        exceeds it, the step counts as a cut in the animation. Infinite by default.
 
     Attributes
     ----------
