@@ -158,10 +158,7 @@ def _off(sketch: Sketch, shape: Floats, truth: Floats) -> float:
 
 
 def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
-    """Return displacements (n, 3) of linear, full and reduced body, by name, under one load.
-
-    It is the load under which the full body is displaced most.
-    """
+    """Return displacements (n, 3) of each model, by name, under the load that moves it farthest."""
     farthest = int(np.abs(sketch.shapes).max(axis=(1, 2)).argmax())
     load, full = sketch.loads[farthest], sketch.shapes[farthest]
     modes = body_modes(sketch.body, 1, fixed=sketch.scene.fixed)
@@ -170,10 +167,7 @@ def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
 
 
 def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
-    """Return displacements (n, 3) of the reduced body at equilibrium under a load.
-
-    Newton's method starts at the reduced shape nearest to the displacements `start` (n, 3).
-    """
+    """Return displacements (n, 3) of the reduced body at equilibrium, by Newton from `start`."""
     basis, scene = sketch.basis, sketch.scene
     model = StvkModel.from_basis(scene.mesh, scene.material, basis)
     heavy = sketch.body.vertex_masses()[:, None] * start
@@ -189,11 +183,8 @@ def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
 
 def _loads_picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> Figure:
     """Draw a row for each body: linear, full and reduced shapes under the same load."""
-    captions = {
-        "linear": "linear model",
-        "full": "full body at rest, offline",
-        "reduced": "reduced, r = {}",
-    }
+    captions = {"linear": "linear model", "full": "full body at rest, offline"}
+    captions["reduced"] = "reduced, r = {}"
     seen, heights = [], []
     for name, scene, results in shown:
         embedding = embed_hexes(scene.surface.vertices, scene.mesh)

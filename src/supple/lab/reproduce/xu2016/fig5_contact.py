@@ -66,10 +66,8 @@ def touching_skin(surface: SurfaceMesh, posed: ArrayLike, distance: float) -> To
 
 
 def penetration(surface: SurfaceMesh, posed: ArrayLike) -> Floats:
-    """Return depths (n,) in m of the vertices of a posed skin inside other parts of it.
-
-    The winding number slightly outside the skin shows whether a vertex is inside; its depth is the
-    distance to the nearest skin that faces it.
+    """Return depths (n,) in m of vertices inside other parts of a posed skin.
+    A vertex is inside by its winding number; depths are distances to the nearest facing skin.
     """
     unit, boundary = _scaled(surface, posed)
     tree = igl.FastWindingNumberBVH()
@@ -274,9 +272,8 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 def _figures(
     arm: _Case, rows: list[dict[str, Any]], others: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    strong = next(
-        (row for row in rows if row["without_percent"] >= 100 * _DEEPER * _ALLOWED), rows[-1]
-    )
+    deep = (row for row in rows if row["without_percent"] >= 100 * _DEEPER * _ALLOWED)
+    strong = next(deep, rows[-1])
     rest = arm.bound.tet_rig(arm.scene.pose(arm.pose))
     contacts = find_boundary_contacts(arm.bound.mesh, None, rest)
     held = strong["with_percent"] < 100 * _ALLOWED and strong["without_percent"] >= max(
