@@ -348,7 +348,9 @@ def test_a_file_that_crashes_usd_is_an_error_of_one_line(tmp_path):
 
 def test_a_file_that_takes_forever_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(usd_process, "LONGEST_READ", 0.01)
-    assert "to read; it refers to itself too often or is too large" in refusal(skinned(tmp_path))
+    assert "to read it; the file is too large or refers to itself too often" in refusal(
+        skinned(tmp_path)
+    )
 
 
 @pytest.fixture
