@@ -96,7 +96,7 @@ def beaten(strength: float) -> Motion:
     return Motion(times, poses, name="beaten")
 
 
-@pytest.mark.filterwarnings("ignore:motion .beaten.: in .* steps")
+@pytest.mark.filterwarnings("ignore:motion .beaten.. in .* steps")
 def test_a_motion_that_squashes_flesh_makes_it_stiffer_and_that_is_said():
     character, options = bending_bar(cells=CELLS), bar_options(CELLS)
     with pytest.warns(SuppleWarning, match='"beaten": in .* steps flesh moved too far'):
