@@ -33,7 +33,8 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Where the back is detected, bones hold flesh deeper than this fraction of φR only.
+#: Largest depth of flesh above bone on a body with a detected back, as a fraction of φR: flesh share
+#: φ times the inscribed radius R.
 MOST_FLESH = 0.8
 
 

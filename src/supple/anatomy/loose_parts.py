@@ -95,7 +95,7 @@ class Components:
 
     @property
     def machine(self) -> bool:
-        """Whether most of the skin's area is rigid components on several joints, as of a robot."""
+        """Whether rigid components on several joints make up most of the skin, as in a robot."""
         rigid = float(self.shares[self.single].sum())
         joints = np.unique(self.lead[self.single[self.of_vertex]])
         return rigid > MACHINE and len(joints) >= MACHINE_JOINTS

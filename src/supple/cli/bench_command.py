@@ -88,9 +88,9 @@ def step(
     """
     exclusive = {"--parts": parts, "--steady": steady is not None, "--budget": budget}
     exclusive |= {"--fidelity": fidelity, "--model": budget and model is not None}
-    given = [name for name, present in exclusive.items() if present]
-    if len(given) > 1:
-        raise SuppleError(f"{given[0]} and {given[1]} exclude each other; give one of them")
+    selected = [name for name, present in exclusive.items() if present]
+    if len(selected) > 1:
+        raise SuppleError(f"{selected[0]} and {selected[1]} exclude each other; give one of them")
     if budget:
         _budget(scenes, engine, splitting, display)
         return

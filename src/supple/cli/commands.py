@@ -144,7 +144,7 @@ def view(
     folder
         Folder for recordings; by default the current one.
     clay
-        Show the character in clay at first, in place of its own colours.
+        Show the character in grey clay when the page opens, not in the colours of its file.
     host
         Address to serve at. By default only this computer can open the page.
     port

@@ -17,7 +17,7 @@ Output = Annotated[Path | None, Parameter(name=["--output", "-o"])]
 
 @dataclass(frozen=True)
 class Display:
-    """How the results of a command are shown."""
+    """Options ``--json`` and ``--quiet``, which select the output of a command."""
 
     json: Flag = False
     """Print the results as JSON."""

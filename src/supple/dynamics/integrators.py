@@ -163,7 +163,7 @@ class Integrator:
 
     @property
     def compiled(self) -> bool:
-        """Whether compiled engines can use it: one stage, forces at the end of the step."""
+        """Whether compiled engines support the integrator: one stage, forces at the step's end."""
         return self.forces_at == 1 and self.extrapolation == 1 and self.several_stages is None
 
     @property

@@ -243,7 +243,7 @@ class Engine:
 
     @cached_property
     def takes_any_option(self) -> bool:
-        """Whether the builder takes any keyword (``**``)."""
+        """Whether the builder accepts arbitrary keywords (``**``)."""
         return _takes_any(self.build)
 
     def check_options(self, options: Iterable[str]) -> None:
@@ -291,7 +291,7 @@ def _imported(path: str) -> Any:
 
 
 def _takes_any(function: Callable[..., Any]) -> bool:
-    """Return whether a function takes any keyword (``**``)."""
+    """Return whether a function accepts arbitrary keywords (``**``)."""
     parameters = inspect.signature(function).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 

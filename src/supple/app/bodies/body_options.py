@@ -61,7 +61,7 @@ class Filling:
 
     @property
     def given(self) -> bool:
-        """Whether any of the options is given."""
+        """Whether any of these options differs from its default."""
         return (self.kind, self.count, self.resolution) != (None, None, None)
 
 
