@@ -33,8 +33,8 @@ from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.tets.bones import BONE_RADIUS, Bones, held_tets
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Largest depth of flesh above bone on a body with a detected back, as a fraction of φR: flesh share
-#: φ times the inscribed radius R.
+#: Depth, relative to flesh share times thickness, above which vertices near a bone segment are bone
+#: in parts with a detected back or belly.
 MOST_FLESH = 0.8
 
 
