@@ -137,6 +137,13 @@ def pose_parameters(
         for k in range(len(out)):
             out[k] = fixed[tet, k]
         return
+    mu, lam = blended_moduli(young, poisson, weights, tet)
+    set_constants(kind, mu, lam, out)
+
+
+@compiled_fused
+def blended_moduli(young: Floats, poisson: Floats, weights: Floats, tet: int):  # type: ignore[no-untyped-def]
+    """Return Lamé's μ and λ of one tet at a pose, as `pose_parameters` blends them."""
     e, n = 0.0, 0.0
     softest, stiffest = young[0, tet], young[0, tet]
     least, most = poisson[0, tet], poisson[0, tet]
@@ -146,6 +153,4 @@ def pose_parameters(
         softest, stiffest = min(softest, young[pose, tet]), max(stiffest, young[pose, tet])
         least, most = min(least, poisson[pose, tet]), max(most, poisson[pose, tet])
     e, n = min(max(e, softest), stiffest), min(max(n, least), most)
-    mu = e / (2 * (1 + n))
-    lam = e * n / ((1 + n) * (1 - 2 * n))
-    set_constants(kind, mu, lam, out)
+    return e / (2 * (1 + n)), e * n / ((1 + n) * (1 - 2 * n))

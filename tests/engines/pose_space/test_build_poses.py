@@ -137,7 +137,7 @@ def test_a_character_that_does_not_move_has_one_pose():
 def test_adding_stops_at_the_most_poses_and_says_so():
     options = bar_options(poses="auto", interpolation="world", most_poses=5)
     with pytest.warns(
-        SuppleWarning, match="between 5 poses .* change by up to a factor .*most_poses"
+        SuppleWarning, match="with 5 poses, interpolation still changes .* factor of .*most_poses"
     ):
         model = build(bending_bar(), **options)
     assert model.n_poses == 5

@@ -29,7 +29,7 @@ from supple.elastic.densities.dispatch import (
     stress_and_derivative,
     stress_derivative,
 )
-from supple.elastic.material import pose_parameters
+from supple.elastic.material import blended_moduli, pose_parameters
 from supple.maths.small_matrices import project_psd
 
 #: Rows of G in one product: those of a dozen tets, which stay in the cache.
@@ -59,8 +59,8 @@ class ElasticTables(NamedTuple):
     """(c,) volumes at the neutral pose, in m³."""
     parameters: Floats
     """(c, …) parameters of a material that is the same at all poses."""
-    rest_derivatives: Floats
-    """(c, 9, 9) ∂P/∂F at rest, subtracted because K₀ has the linear part; empty without K₀."""
+    moduli: Floats
+    """(c, 2) Lamé's μ and λ where K₀ has the linear part of forces, else (0, 2)."""
     young: Floats
     poisson: Floats
     """(m, c) where the material changes with the pose, else (0, c)."""
@@ -127,7 +127,7 @@ class ElasticScratch(NamedTuple):
 def add_elastic(tables, kind, projected, points, blend, system, scratch):  # type: ignore[no-untyped-def]
     """Add K̂ and f̂ at `system.z` to `system.stiffness`, upper triangle, and `system.force`.
 
-    With `tables.rest_derivatives`, the linear part (in K₀) is subtracted from the force and, unless
+    With `tables.moduli`, the linear part (in K₀) is subtracted from the force and, unless
     `projected`, from the stiffness.
 
     `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
@@ -152,7 +152,9 @@ def add_elastic(tables, kind, projected, points, blend, system, scratch):  # typ
                 continue
             young, poisson, fixed = tables.young, tables.poisson, tables.parameters
             pose_parameters(kind, young, poisson, blend.weights, tet, fixed, scratch.parameters)
-            squeezed += _add_tet(tables, kind, projected, tet, scale, width, filled, scratch)
+            squeezed += _add_tet(
+                tables, blend.weights, kind, projected, tet, scale, width, filled, scratch
+            )
             filled += 9 * width
             if filled >= MOST_ROWS * width:
                 add_outer_products(
@@ -224,7 +226,7 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 
 
 @compiled_fused
-def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: ignore[no-untyped-def]
+def _add_tet(tables, weights, kind, projected, tet, scale, width, at, scratch):  # type: ignore[no-untyped-def]
     """Add a tet's force to `scratch.force`; write V ∂P/∂F G; return whether it is squeezed."""
     F, P, H = scratch.deformation, scratch.stress, scratch.derivative
     parameters = scratch.parameters
@@ -239,12 +241,11 @@ def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: 
             squeezed = True
             part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
             _blend_with_linear(kind, F, part, parameters, scratch)
-    if len(tables.rest_derivatives):
-        rest = tables.rest_derivatives[tet]
+    if len(tables.moduli):
+        mu, lam = tables.moduli[tet, 0], tables.moduli[tet, 1]
         if len(tables.young):
-            rest = scratch.projection[0]
-            _write_rest_derivative(kind, parameters, scratch.gradients, rest, scratch.material)
-        _subtract_linear(F, rest, projected, P, H)
+            mu, lam = blended_moduli(tables.young, tables.poisson, weights, tet)
+        _subtract_linear(F, mu, lam, projected, P, H)
     for i in range(9):
         scratch.pull[i] = scale * P[i // 3, i % 3]
         for j in range(9):
@@ -255,37 +256,20 @@ def _add_tet(tables, kind, projected, tet, scale, width, at, scratch):  # type: 
 
 
 @compiled_fused
-def _subtract_linear(F, rest, projected, P, H):  # type: ignore[no-untyped-def]
-    """Subtract C : (F − I) from P and, unless `projected`, C from H = ∂P/∂F; `rest` is C."""
-    for i in range(9):
-        total = 0.0
-        for j in range(9):
-            total += rest[i, j] * (F[j // 3, j % 3] - (1.0 if j % 4 == 0 else 0.0))
-            if not projected:
-                H[i, j] -= rest[i, j]
-        P[i // 3, i % 3] -= total
+def _subtract_linear(F, mu, lam, projected, P, H):  # type: ignore[no-untyped-def]
+    """Subtract C : D from P and, unless `projected`, C from H = ∂P/∂F, with D = F − I.
 
-
-@compiled_fused
-def _write_rest_derivative(kind, parameters, scratch, out, material):  # type: ignore[no-untyped-def]
-    """Write C = ∂P/∂F at F = I to `out` (9, 9); `scratch` has at least three rows of three."""
-    identity = scratch[:3]
-    for i in range(3):
-        for j in range(3):
-            identity[i, j] = 1.0 if i == j else 0.0
-    stress_derivative(kind, identity, parameters, out, material)
-
-
-@compiled_fused
-def write_rest_derivatives(
-    kind: int, parameters: Floats, scratch: Floats, material: Floats, out: Floats
-) -> None:
-    """Write C = ∂P/∂F at F = I of each tet's parameters to `out` (c, 9, 9).
-
-    `scratch` (3, 3) and `material` (6, 3, 3) are overwritten.
+    C is ∂P/∂F at rest, which is λ tr(D) I + μ (D + Dᵀ) of every isotropic material.
     """
-    for tet in range(len(parameters)):
-        _write_rest_derivative(kind, parameters[tet], scratch, out[tet], material)
+    trace = F[0, 0] + F[1, 1] + F[2, 2] - 3.0
+    for i in range(3):
+        P[i, i] -= lam * trace - 2.0 * mu
+        for j in range(3):
+            P[i, j] -= mu * (F[i, j] + F[j, i])
+            if not projected:
+                H[4 * i, 4 * j] -= lam
+                H[3 * i + j, 3 * i + j] -= mu
+                H[3 * i + j, 3 * j + i] -= mu
 
 
 @compiled_fused

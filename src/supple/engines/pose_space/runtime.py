@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.simd import LANES
 from supple.elastic.body import ElasticBody
+from supple.elastic.densities.density import lame_parameters
 from supple.elastic.densities.dispatch import material_number
+from supple.elastic.material import Material
 from supple.engines.pose_space.blend import PoseTables
-from supple.engines.pose_space.elastic_force import ElasticTables, write_rest_derivatives
+from supple.engines.pose_space.elastic_force import ElasticTables
 from supple.engines.pose_space.inertia import InertialTables
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.model.reduction_schema import packed_basis
@@ -245,18 +247,18 @@ class RuntimeModel:
             model.elastic_weights[:, order].astype(np.float64),
             model.mesh.volumes()[tets],
             np.ascontiguousarray(parameters),
-            self._rest_derivatives(parameters),
+            self._moduli(model.material(0), tets),
             young,
             poisson,
         )
 
-    def _rest_derivatives(self, parameters: Floats) -> Floats:
-        """Return ∂P/∂F (c, 9, 9) at rest of tets with these parameters; (0, 9, 9) without K₀."""
-        count = 0 if self.model.trained_energies is None else len(parameters)
-        out, scratch = np.zeros((count, 9, 9)), np.zeros((9, 3, 3))
-        listed = np.ascontiguousarray(parameters[:count])
-        write_rest_derivatives(self.kind, listed, scratch[0], scratch[3:], out)
-        return out
+    def _moduli(self, material: Material, tets: NDArray) -> Floats:
+        """Return Lamé's μ and λ (c, 2) of tets; none unless the model stores K₀."""
+        if self.model.trained_energies is None:
+            return np.zeros((0, 2))
+        count = len(self.model.mesh.tets)
+        mu, lam = lame_parameters(material.young, material.poisson)
+        return np.stack([np.broadcast_to(each, count)[tets] for each in (mu, lam)], axis=1)
 
     def _per_pose(self, value: object, tets: NDArray) -> Floats:
         array = np.asarray(value, np.float64)
@@ -339,7 +341,7 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     tables = copy.copy(runtime)
     tables.elastic = elastic._replace(
         parameters=np.ascontiguousarray(parameters),
-        rest_derivatives=runtime._rest_derivatives(parameters),
+        moduli=runtime._moduli(stiffer, tets),
         young=elastic.young * factors[tets],
     )
     poses = runtime.poses
