@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from supple import PoseSpaceModel
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.pose_space.newton import RANGE
 from supple.mesh.tets import TetMesh
 from supple.reduction.cubature.accuracy import blended_correction
 
@@ -70,7 +71,7 @@ class DenseStep:
     def elastic_in_range(self, q: Floats, least: float = 0.25) -> tuple[Floats, Floats]:
         """Return force and stiffness of a model with `trained_energies`."""
         exact, positive = self.correction(), np.maximum(self.w, 0)
-        trained = positive @ self.model.trained_energies / positive.sum()
+        trained = RANGE * (positive @ self.model.trained_energies) / positive.sum()
         beyond = max(np.sqrt(0.5 * q @ exact @ q / trained), 1.0)
         x = self.rest + (self.rows @ (q / beyond)).reshape(-1, 3)
         at_rest = self.body.stiffness(self.rest, self.rest).toarray()

@@ -36,7 +36,7 @@ from supple.playback.bake_plan import (
 )
 from supple.playback.character_models import fitting_model, keeps_models
 from supple.playback.character_sources import CharacterSource, source_of
-from supple.playback.final_take import CONVERGING, Checkpoint, content_of, final_take
+from supple.playback.final_take import ACCURACY, CONVERGING, Checkpoint, content_of, final_take
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
@@ -223,7 +223,9 @@ class BakeRequest:
             for number, plan in enumerate(plans):
                 share = _share(tell, number, plans)
                 if self.quality == "final":
-                    take, convergence = _final(model, plan, options, share, plan_files[number])
+                    take, convergence = _final(
+                        model, plan, options, share, plan_files[number], ACCURACY
+                    )
                 else:
                     player_with = partial(player_with_factor, model, plan, options)
                     take = stable_take(player_with, plan.every, share, may_stiffen)
@@ -263,6 +265,7 @@ def _final(
     options: Mapping[str, Any],
     tell: Progress,
     kept: Checkpoint,
+    accuracy: float,
 ) -> tuple[Take, dict[str, Any]]:
     """Play a plan in final quality; return the take, and figures of its convergence."""
     converging = CONVERGING | dict(options)
@@ -275,13 +278,7 @@ def _final(
         simulator.dt = cut.dt
         return cut.player(simulator, ahead=True, multiple=substeps)
 
-    final = final_take(player_with, plan.every, tell, kept)
-    return final.result, {
-        "substeps": final.substeps,
-        "changes": [None if each == np.inf else float(f"{each:.4g}") for each in final.changes],
-        "converged": final.done,
-        "unconverged_steps": final.result.unconverged,
-    }
+    return final_take(player_with, plan.every, tell, kept, accuracy)
 
 
 def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:

@@ -9,22 +9,23 @@ import contextlib
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from supple.arrays import Singles
-from supple.checks import checked_number, checked_whole_numbers, numbers
+from supple.checks import numbers
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.flesh_fields import FLESH_SCHEMA, FleshFields
 from supple.engines.common.model_file import stored_fields
 from supple.engines.pose_space.model.fields import ModelFields
-from supple.errors import SolverError, SuppleError, SuppleWarning, warn
+from supple.errors import SuppleError, SuppleWarning, warn
 from supple.playback.player import Player, without_prefix
+from supple.playback.refined_player import LEAST_DISPLACEMENT, RefinedPlayer
 from supple.playback.take import Take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
@@ -33,15 +34,11 @@ from supple.rig.motion.motion import Motion
 from supple.rig.stored_rigs import GIVEN
 from supple.user_cache import Arrays, cached_file, content_hash, keep, running_cache
 
-Result = TypeVar("Result")
-
 #: Default options with which the full simulation converges: a method of second order with centred
 #: accelerations of the rig, and Newton's method to a small tolerance.
 CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
-#: Largest change by the last halving of the step, and most sub-steps per step of live quality.
-ACCURACY, MOST_SUBSTEPS = 0.02, 128
-#: Lower bound of the flesh's displacement relative to the size: smaller ones are not visible.
-LEAST_DISPLACEMENT = 1e-4
+#: Largest change by the last halving of the step.
+ACCURACY = 0.02
 #: Seconds between two checkpoints, the same at the end of a level, and the least ratio of that time
 #: to the time of writing.
 EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
@@ -51,58 +48,6 @@ _KIND = running_cache(".part.npz", MOST_KEPT)
 _LABEL = "bake"
 #: Distances of live bakes from final ones, by the content hash of the live one; a few bytes each.
 _DISTANCES = running_cache(".distance.npz", 500)
-
-
-@dataclass(frozen=True)
-class Converged(Generic[Result]):
-    """Result with the shortest step, and the convergence of the halvings.
-
-    `substeps` is the number of steps per original step, `changes` the change by each halving (inf
-    where the longer step found no solution), `done` whether the last is within the accuracy.
-    """
-
-    result: Result
-    substeps: int
-    changes: tuple[float, ...]
-    done: bool
-
-    @property
-    def change(self) -> float:
-        """Change by the last halving; the method has order two, so the error is a third of it."""
-        return self.changes[-1] if self.changes else np.inf
-
-
-def converged(
-    level: Callable[[int], Result | None],
-    change: Callable[[Result, Result], float],
-    *,
-    accuracy: float,
-    most_substeps: int,
-    begun: tuple[Result | None, int, tuple[float, ...]] | None = None,
-) -> Converged[Result]:
-    """Halve the step until the change is at most `accuracy`, or until `most_substeps`.
-
-    `level` computes the result with 1, 2, 4 … sub-steps, or None where there is no solution;
-    `change` is the distance of two successive results. `begun` resumes from a result, its sub-steps
-    and the changes so far. SolverError if the shortest step has no solution.
-    """
-    limit = checked_number("accuracy", accuracy)
-    (most,) = checked_whole_numbers("most substeps", [most_substeps])
-    if not (limit > 0 and most >= 2):
-        raise SuppleError("convergence needs a positive accuracy and at least two sub-steps")
-    before, substeps, known = (level(1), 1, ()) if begun is None else begun
-    changes = list(known)
-    while 2 * substeps <= most and not (changes and changes[-1] <= limit):
-        substeps, after = 2 * substeps, level(2 * substeps)
-        solved = before is not None and after is not None
-        changes.append(change(before, after) if solved else np.inf)  # type: ignore[arg-type]
-        before = after
-    if before is None:
-        raise SolverError(
-            f"no solution with {substeps} sub-steps; use more sub-steps, firmer flesh or more "
-            "damping"
-        )
-    return Converged(before, substeps, tuple(changes), bool(changes) and changes[-1] <= limit)
 
 
 class Checkpoint:
@@ -187,139 +132,79 @@ def known_distance(content: str | None) -> float | None:
 
 
 def final_take(
-    player_with: Callable[[int], Player], every: int, tell: Progress, kept: Checkpoint
-) -> Converged[Take]:
-    """Record a take with steps so short that halving them changes less than `ACCURACY`.
+    player_with: Callable[[int], Player],
+    every: int,
+    tell: Progress,
+    kept: Checkpoint,
+    accuracy: float = ACCURACY,
+) -> tuple[Take, dict[str, Any]]:
+    """Record a take with steps so short that halving them changes less than `accuracy`.
 
     `player_with` makes a player with a number of sub-steps; `every` is the number of undivided
-    steps per frame. An interrupted take resumes from the checkpoint `kept`. Memory holds the skin
-    at the frames of two levels, 24 bytes per vertex and frame, and one state of the tets.
+    steps per frame. Steps are halved stretch by stretch, see `RefinedPlayer`. An interrupted take
+    resumes from the checkpoint `kept`. Return the take, and figures of its convergence.
     """
-    levels = _Levels(player_with, every, tell, kept)
-    result = converged(
-        levels,
-        levels.compared,
-        accuracy=ACCURACY,
-        most_substeps=MOST_SUBSTEPS,
-        begun=levels.begin(),
-    )
-    for message in levels.warned:
-        warn(message)
-    if not result.done:
-        warn(
-            f'motion "{result.result.player.motion.name}": with {result.substeps} sub-steps, the '
-            f"last halving still changes the flesh by {100 * result.change:.1f} % of its motion; "
-            "with firmer flesh or more damping fewer sub-steps suffice"
-        )
-    return result
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warned: list[str] = []
 
+        def messages() -> list[str]:
+            """Return all warnings without repetitions."""
+            new = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
+            return [*dict.fromkeys([*warned, *new])]
 
-@dataclass
-class _Levels:
-    """Takes with 1, 2, 4 … sub-steps, and the checkpoint of the current one."""
+        def finer(part: float, substeps: int) -> None:
+            tell(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
 
-    player_with: Callable[[int], Player]
-    every: int
-    tell: Progress
-    kept: Checkpoint
-    changes: list[float] = field(default_factory=list)
-    before: Take | None = None
-    warned: list[str] = field(default_factory=list)
-    _stored: Arrays | None = None
-    _caught: list[warnings.WarningMessage] = field(default_factory=list)
+        def begin() -> tuple[Take, RefinedPlayer]:
+            player = RefinedPlayer(player_with, every, accuracy, finer)
+            return Take(player, every, tell), player
 
-    def begin(self) -> tuple[Take | None, int, tuple[float, ...]] | None:
-        """Return the level to resume from, as `converged` takes it; None for the first level."""
-        self._stored = self.kept.read()
-        if self._stored is None:
-            return None
-        try:
-            substeps, changes = int(self._stored["substeps"]), self._stored["changes"].tolist()
-            if substeps > 1 and "before" in self._stored:
-                self.before = self._restored(substeps // 2, self._stored["before"])
-        except Exception:  # an unusable checkpoint is ignored
-            self._stored = None
-            return None
-        self.changes = changes
-        return None if substeps == 1 else (self.before, substeps // 2, tuple(changes))
-
-    def _restored(self, substeps: int, frames: NDArray) -> Take:
-        """Return the take of a level with stored frames."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SuppleWarning)
-            take = self._take(substeps)
-        shape = take.n_frames, *take.player.simulator.model.surface.vertices.shape
-        if frames.shape != shape or not np.isfinite(frames).all():
-            raise SuppleError(f"frames of a checkpoint must be finite numbers of shape {shape}")
-        take.frames = frames
-        return take
-
-    def __call__(self, substeps: int) -> Take | None:
-        """Return the take with `substeps` sub-steps; None if Newton's method does not converge."""
-        take: Take | None = None
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            self.warned, self._caught = [], caught
-            try:
-                take = self._begun(substeps)
-                take.recorded()
-                self.kept.offer(lambda: self._state(substeps, take), ended=True)
-            except SolverError:
-                take = None
-            self.warned = self._messages()
-        if take is None or self.before is None:
-            # `compared` is not called, as one of the two levels has no result.
-            self.changes += [] if substeps == 1 else [np.inf]
-            self.before = take
-        return take
-
-    def _begun(self, substeps: int) -> Take:
-        """Return the take of a level, resumed from the checkpoint if possible."""
-        stored, self._stored = self._stored, None
+        stored, (take, player) = kept.read(), begin()
         if stored is not None:
-            with contextlib.suppress(Exception):  # an unusable checkpoint is ignored
-                take, warned = self._take(substeps), stored["warned"].tolist()
+            try:
+                warned += stored["warned"].tolist()
                 take.resume(without_prefix("take.", stored))
-                self.warned = warned
-                return take
-            self._caught.clear()
-        return self._take(substeps)
+            except Exception:  # an unusable checkpoint is ignored
+                warned.clear()
+                caught.clear()
+                take, player = begin()
 
-    def _messages(self) -> list[str]:
-        """Return all warnings of this level without repetitions."""
-        caught = [str(w.message) for w in self._caught if issubclass(w.category, SuppleWarning)]
-        return [*dict.fromkeys([*self.warned, *caught])]
+        def state() -> Arrays:
+            arrays = {f"take.{name}": array for name, array in take.state().items()}
+            return arrays | {"warned": np.array(messages(), np.str_)}
 
-    def _take(self, substeps: int) -> Take:
-        def report(part: float, what: str) -> None:
-            finer = f", {substeps} × finer" if substeps > 1 else ""
-            last = ""
-            if self.changes and np.isfinite(self.changes[-1]):
-                last = f", {100 * self.changes[-1]:.1f} % off"
-            self.tell(part, f"{what}{finer}{last}")
+        def keep_checkpoint(take: Take) -> None:
+            if player.between_stretches:
+                kept.offer(state, ended=take.at == take.n_frames)
 
-        take = Take(self.player_with(substeps), self.every * substeps, report)
-        take.kept = lambda take: self.kept.offer(lambda: self._state(substeps, take))
-        return take
+        take.kept = keep_checkpoint
+        take.recorded()
+    for message in messages():
+        warn(message)
+    return take, _convergence(take, player)
 
-    def _state(self, substeps: int, take: Take | None) -> Arrays:
-        assert take is not None
-        state = {f"take.{name}": array for name, array in take.state().items()}
-        state |= {"substeps": np.array(substeps), "changes": np.array(self.changes)}
-        state["warned"] = np.array(self._messages(), np.str_)
-        if self.before is not None and self.before.frames is not None:
-            state["before"] = self.before.frames
-        return state
 
-    def compared(self, before: Take, after: Take) -> float:
-        """Return the `displacement_change` of the skin between two levels."""
-        assert before.frames is not None
-        assert after.frames is not None
-        model = after.player.simulator.model
-        change = _change(before.frames, after.frames, after.motion(), model)
-        self.changes.append(change)
-        self.before = after
-        return change
+def _convergence(take: Take, player: RefinedPlayer) -> dict[str, Any]:
+    """Return figures of the steps of a take; warn where halving them still changes much."""
+    refined = player.refinement
+    least = LEAST_DISPLACEMENT * player.simulator.model.surface.size
+    unresolved = refined.unresolved(player.accuracy)
+    if unresolved:
+        worst = max(refined.changes)
+        by = f"by {100 * worst:.0f} %" if np.isfinite(worst) else "much"
+        warn(
+            f'motion "{player.motion.name}": in {len(unresolved)} of {len(refined.changes)} '
+            f"stretches, the first at {unresolved[0]:.2f} s, halving the time step still changes "
+            f"the flesh {by}; look at these frames, or use firmer flesh or more damping"
+        )
+    chosen = refined.chosen or [1]
+    return {
+        "substeps": {"least": min(chosen), "most": max(chosen), "mean": round(mean(chosen), 2)},
+        "change": float(f"{refined.change(least):.4g}"),
+        "converged": not unresolved,
+        "unconverged_steps": take.unconverged,
+    }
 
 
 def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:

@@ -92,6 +92,11 @@ class Player:
         return f"Player({self.motion!r}, at {self.time:.3g} s)"
 
     @property
+    def dt(self) -> float:
+        """Seconds of a step."""
+        return self.simulator.dt
+
+    @property
     def n_steps(self) -> int:
         """Number of steps from the first pose to the last."""
         return self._table.n_steps
@@ -191,6 +196,15 @@ class Player:
         if frame == self.n_steps or (self.cycle and self.seamless):
             root = moved @ root
         return self.motion.poses[coming], root
+
+    def pose_before(self) -> tuple[Floats, Floats] | None:
+        """Return pose and root one step earlier; extrapolated at the start, a cut or a jump."""
+        frame = self.frame
+        if frame == 0:
+            return self._walked(self._table.before)
+        if frame in self._anew or frame in self._table.steps.jumps:
+            return self._walked(self._table.before_step(frame))
+        return self._walked((self.motion.poses[frame - 1], self.motion.roots[frame - 1]))
 
     def state(self) -> dict[str, Floats]:
         """Return the place in the motion, and the state of the simulator (a `Resumable`)."""

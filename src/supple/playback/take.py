@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import mean, median
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +18,7 @@ from supple.engines.engine import StepState
 from supple.engines.optional_parts import SoftContact
 from supple.errors import SolverError, warn
 from supple.playback.player import Player, without_prefix
+from supple.playback.refined_player import RefinedPlayer
 from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 
@@ -64,7 +65,7 @@ class Take:
         Called with the take after each frame.
     """
 
-    player: Player
+    player: Player | RefinedPlayer
     every: int
     tell: Progress
     steps: int = 0
@@ -201,8 +202,9 @@ class Take:
 
     @property
     def milliseconds(self) -> float:
-        """Median time of a step in ms; the first may include compilation."""
-        return 1e3 * median(self.times or [0.0]) / self.every
+        """Median time of a step in ms, as the first may include compilation; refined: the mean."""
+        typical = mean if isinstance(self.player, RefinedPlayer) else median
+        return 1e3 * typical(self.times or [0.0]) / self.every
 
     def motion(self) -> Motion:
         """Return the poses and roots of the file's motion at the frames."""
@@ -219,7 +221,7 @@ class Take:
         figures: dict[str, Any] = {
             "motion": player.motion.name,
             "frames": self.n_frames,
-            "rate": 1 / (player.simulator.dt * self.every),
+            "rate": 1 / (player.dt * self.every),
             "steps": self.steps,
             "step_ms": round(self.milliseconds, 4),
             "simulate_s": round(self.seconds, 3),

@@ -196,6 +196,32 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         report.time = self.time
         return report
 
+    @property
+    def flesh(self) -> tuple[Floats, Floats]:
+        """Displacements and velocities (n, 3) relative to the rest shape; not to be changed."""
+        return self._u, self._v
+
+    def change_step(
+        self,
+        dt: float,
+        before: tuple[Floats, Floats] | None,
+        flesh: tuple[Floats, Floats] | None,
+    ) -> None:
+        """Continue with another time step.
+
+        Parameters
+        ----------
+        dt
+            The new step in s.
+        before
+            Pose and root one new step earlier; None for a rig at rest.
+        flesh
+            `flesh` one new step earlier, for multistep integrators; with None they start anew.
+        """
+        self.dt = dt
+        self._rest_before = self.rest if before is None else self._shape(*before)
+        self._before = flesh if self._method.looks_back else None
+
     def teleport(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
     ) -> None:

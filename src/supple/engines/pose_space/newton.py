@@ -39,6 +39,9 @@ ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 
 
 #: Least ratio of the work zᵀf̂ of elastic forces to the linear work zᵀK₀z.
 RESTORING = 0.25
+#: Largest ratio of ½zᵀK₀z to the largest of the training motions at which nonlinear forces are
+#: evaluated: displacements four times as large. Livelier clips than the training motions are common.
+RANGE = 16.0
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 
@@ -241,7 +244,7 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
 
 @compiled_fused
 def _scale_to_range(system: System, blend: Blend) -> float:
-    """Scale z until ½zᵀK₀z is in the range of the training motions; return |z| before over after.
+    """Scale z until ½zᵀK₀z is at most `RANGE` trained energies; return |z| before over after.
 
     The ratio is 1 for a z in the range, and for models trained on random samples, which have no
     range. For the others `linear` is set to K₀z of the unscaled z.
@@ -254,9 +257,10 @@ def _scale_to_range(system: System, blend: Blend) -> float:
     packed_times(blend.correction, z, linear)
     for i in range(len(z)):
         energy += 0.5 * z[i] * linear[i]
-    if not energy > blend.trained_energy[0]:
+    most = RANGE * blend.trained_energy[0]
+    if not energy > most:
         return 1.0
-    beyond = math.sqrt(energy / blend.trained_energy[0])
+    beyond = math.sqrt(energy / most)
     for i in range(len(z)):
         z[i] /= beyond
     return beyond

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from supple.arrays import Singles
+from supple.checks import checked_number, checked_whole_numbers
 from supple.dynamics.motion_steps import pose_before
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.errors import SolverError, SuppleError
-from supple.playback.final_take import CONVERGING, converged, rms_difference
+from supple.playback.final_take import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
@@ -147,22 +148,31 @@ def truth(
     if flesh and row.name != "full":
         raise SuppleError(f'flesh needs the engine "full", not "{row.name}"')
     rig = rig_surface(model, motion, rate)
-    series = converged(
-        _Levels(row, model, motion, rate, cache, progress, options, flesh),
-        lambda before, after: rms_difference(before.frames, after.frames, rig),
-        accuracy=accuracy,
-        most_substeps=most_substeps,
-    )
+    limit = checked_number("accuracy", accuracy)
+    (most,) = checked_whole_numbers("most substeps", [most_substeps])
+    if not (limit > 0 and most >= 2):
+        raise SuppleError("convergence needs a positive accuracy and at least two sub-steps")
+    level_with = _Levels(row, model, motion, rate, cache, progress, options, flesh)
+    level, substeps, changes = level_with(1), 1, list[float]()
+    while 2 * substeps <= most and not (changes and changes[-1] <= limit):
+        substeps, before, level = 2 * substeps, level, level_with(2 * substeps)
+        solved = before is not None and level is not None
+        changes.append(rms_difference(before.frames, level.frames, rig) if solved else np.inf)  # type: ignore[union-attr]
+    if level is None:
+        raise SolverError(
+            f"no solution with {substeps} sub-steps; use more sub-steps, firmer flesh or more "
+            "damping"
+        )
     return Truth(
-        frames=series.result.frames,
+        frames=level.frames,
         rig=rig,
         rate=rate,
-        substeps=series.substeps,
-        changes=series.changes,
-        converged=series.done,
-        unconverged_steps=series.result.unconverged,
+        substeps=substeps,
+        changes=tuple(changes),
+        converged=changes[-1] <= limit,
+        unconverged_steps=level.unconverged,
         seconds=perf_counter() - began,
-        flesh=series.result.flesh,
+        flesh=level.flesh,
     )
 
 
