@@ -53,7 +53,7 @@ class Options:
     damping: float = 1.0
     gravity: float | None = None
     error: float = 0.002
-    quality: str = "live"
+    quality: str = "auto"
 
     def words(self) -> list[str]:
         words = ["--flesh", self.flesh, "--damping", f"{self.damping:g}"]

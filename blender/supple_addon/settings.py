@@ -35,6 +35,7 @@ LOOP = (
     ("OFF", "Once", "Begin at rest; the end need not match the beginning"),
 )
 QUALITY = (
+    ("auto", "Automatic", "The full simulation where it takes no longer than about twice live"),
     ("live", "Live", "The same result as in the live view; takes seconds"),
     ("final", "Final", "All tetrahedra with short steps; takes minutes to hours"),
 )

@@ -21,7 +21,7 @@ from supple.app.command_files import (
     print_rows,
 )
 from supple.app.contact_options import ContactOptions
-from supple.app.model_request import command_model, flesh_values
+from supple.app.model_request import bake_plans, command_model, command_quality, flesh_values
 from supple.app.options import BakeOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
@@ -33,7 +33,6 @@ from supple.mesh.topology import counted
 from supple.playback.bake_plan import (
     RATE,
     BakePlan,
-    bake_plan,
     check_unreduced,
     flesh_damping,
     played_engine,
@@ -48,11 +47,9 @@ from supple.playback.final_take import (
     known_distance,
     remember_distance,
 )
-from supple.playback.motion_choice import chosen_motion, chosen_motions
 from supple.playback.progress_bar import console, task_bar, working
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
-from supple.rig.motion.motion_names import is_pattern
 
 
 def run_bake(
@@ -63,40 +60,49 @@ def run_bake(
     *,
     quiet: bool = False,
     look: Callable[[Sequence[BakedMotion]], None] | None = None,
+    use_cache: bool = True,
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
     An existing file named `given` precedes a scene of that name. `output` is by default the name
     with "_soft" in the current folder. `look` is called with the bakes after they are written.
+    Without `use_cache` models in the cache do not change the choice of the quality "auto".
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or ContactOptions()
     live = engine_named(options.engine, "character")
-    row = played_engine(live, options.quality)
     check_unreduced(live, options.quality, options.flesh_words(), {})
     target = checked_target(given, output)
     _check_options(target, options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
-        plans = _plans(source.character, options, row)
+        plans = bake_plans(source.character, options, live)
+        built = source.model is None and options.model is None
+        stepping: dict[str, Any] = {}
+        if built:
+            stepping = _stepping(options, touch, played_engine(live, options.quality), live)
+        choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
+        row = played_engine(live, choice.quality)
+        if built:
+            stepping = _stepping(options, touch, row, live)
+        plans = [plan.stepped_by(row.name) for plan in plans]
         targets = _checked_files(target, source.character, plans, Path(given), options)
         values = flesh_values(source, options, options.model)
-        built = source.model is None and options.model is None
-        stepping = _stepping(options, touch, row, live) if built else {}
     if not quiet and options.motion is None and len(plans) == 1:
         hint = "--all for all of them, --motion for one"
         print_chosen_motion(list(source.character.motions), plans[0].motion.name, WIGGLE, hint)
     ready = command_model(given, source, options, row.name, quiet=quiet)
     if not built:  # a model file determines the engine
         live = stepped_by(live, ready.model)
-        row = played_engine(live, options.quality)
+        row = played_engine(live, choice.quality)
         stepping = _stepping(options, touch, row, live)
         plans = [plan.stepped_by(row.name) for plan in plans]
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
-    request = BakeRequest(source, ready.model, live, stepping, quality=options.quality)
+    request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
+    request = replace(request, reason=choice.reason)
     with task_bar(quiet) as progress:
         bakes = request.bake(plans, progress, checkpoints)
     with working("writing", quiet):
@@ -135,24 +141,6 @@ def _rate(source: CharacterSource, options: BakeOptions) -> float:
     return usual if options.rate is None else options.rate
 
 
-def _plans(character: Character, options: BakeOptions, row: Engine) -> list[BakePlan]:
-    """Return the plans of the chosen motions; SuppleError if one cannot be baked."""
-    if options.all or (options.motion is not None and is_pattern(options.motion)):
-        motions = chosen_motions(character, options.motion)
-    else:
-        motions = [chosen_motion(character, options.motion)]
-    if len(motions) > 1 and (options.start is not None or options.end is not None):
-        count = counted(len(motions), "motion")
-        raise SuppleError(f"--from and --to are for one motion; {options.motion} matches {count}")
-    plans = []
-    for motion in motions:
-        playing = options.playing()
-        if len(motions) > 1:  # a single key cannot loop
-            playing["loop"] = options.loop and motion.duration > 0
-        plans.append(bake_plan(character, motion, **playing, engine=row.name))
-    return plans
-
-
 def _checked_files(
     target: Path,
     character: Character,
@@ -185,7 +173,8 @@ _OF_MOTION = (
     "blended",
     "loop_gap",
     "substeps",
-    "changes",
+    "change",
+    "quality_reason",
     "converged",
     "unconverged_steps",
     "live_distance",
@@ -336,10 +325,8 @@ def _quality(quality: str, clip: dict[str, Any]) -> str:
     apart = f"{100 * clip.get('live_distance', 0):.0f} %"
     if quality == "live":
         return f"live, {apart} from final" if "live_distance" in clip else ""
-    text = f"final, {counted(clip['substeps'], 'step')} in place of one"
-    change = clip["changes"][-1] if clip["changes"] else None
-    if change is not None:
-        text += f"; half as many change {100 * change:.1f} % of the flesh's motion"
+    counts = "{least} to {most} steps in place of one".format(**clip["substeps"])
+    text = f"full simulation, {counts}; half as many change {100 * clip['change']:.1f} %"
     return text + (f"; live is {apart} from it" if "live_distance" in clip else "")
 
 

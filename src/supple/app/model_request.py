@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,27 @@ from supple.app.options import (
     body_options,
 )
 from supple.arrays import Floats
-from supple.engines.engine import engine_named
+from supple.engines.engine import Engine, engine_named
 from supple.engines.options import without_none
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import read_text, reading
 from supple.formats.gltf.accessors import COMPONENTS, Accessors, decode_draco
 from supple.formats.gltf.document import DRACO, Document
 from supple.formats.gltf.read.gltf import GltfSource
+from supple.mesh.topology import counted
 from supple.playback.bake_model import GivenAnatomy
-from supple.playback.bake_plan import played_engine
-from supple.playback.character_models import PreparedModel, default_anatomy, prepared_model
+from supple.playback.bake_plan import BakePlan, bake_plan, played_engine
+from supple.playback.character_models import (
+    PreparedModel,
+    default_anatomy,
+    kept_model,
+    prepared_model,
+)
 from supple.playback.character_sources import CharacterSource, gltf_document, read_character
+from supple.playback.motion_choice import chosen_motion, chosen_motions
+from supple.playback.quality_choice import QualityChoice, choose_quality
 from supple.rig.character import Character
+from supple.rig.motion.motion_names import is_pattern
 
 #: Most free parameters, and bytes of a stiffness map.
 MOST_NAMES = 100_000
@@ -74,11 +84,57 @@ def command_model(
 def shared_model(name: str, options: BakeOptions | CurveOptions) -> PreparedModel:
     """Return the cached or newly built model that `supple bake` or `supple curves` would use."""
     row = engine_named(options.engine, "character")
-    if isinstance(options, BakeOptions):
-        row = played_engine(row, options.quality)
     curves = isinstance(options, BakeOptions)
     source = read_character(name, options.unit, curves=curves, **options.reading())
+    if isinstance(options, BakeOptions):
+        named = replace(options, motion=options.motion_name())
+        plans = bake_plans(source.character, named, row)
+        quality = command_quality(source, options, row, plans, {}, use_cache=False).quality
+        row = played_engine(row, quality)
     return command_model(name, source, options, row.name)
+
+
+def bake_plans(character: Character, options: BakeOptions, row: Engine) -> list[BakePlan]:
+    """Return the plans of the chosen motions; SuppleError if one cannot be baked."""
+    if options.all or (options.motion is not None and is_pattern(options.motion)):
+        motions = chosen_motions(character, options.motion)
+    else:
+        motions = [chosen_motion(character, options.motion)]
+    if len(motions) > 1 and (options.start is not None or options.end is not None):
+        count = counted(len(motions), "motion")
+        raise SuppleError(f"--from and --to are for one motion; {options.motion} matches {count}")
+    plans = []
+    for motion in motions:
+        playing = options.playing()
+        if len(motions) > 1:  # a single key cannot loop
+            playing["loop"] = options.loop and motion.duration > 0
+        plans.append(bake_plan(character, motion, **playing, engine=row.name))
+    return plans
+
+
+def command_quality(
+    source: CharacterSource,
+    options: BakeOptions,
+    live: Engine,
+    plans: Sequence[BakePlan],
+    stepping: Mapping[str, Any],
+    *,
+    use_cache: bool,
+) -> QualityChoice:
+    """Return the quality of a bake; with "auto" it is chosen by the expected time.
+
+    Without `use_cache` the choice does not depend on the models in the cache, so that jobs of a
+    batch give the same results in any order.
+    """
+    if options.quality != "auto":
+        return QualityChoice(options.quality, "")
+    given = options.model is not None or source.model is not None or bool(source.scene)
+    kept = False
+    if live.unreduced and use_cache and not given:
+        values = flesh_values(source, options, options.model)
+        kept = kept_model(source, flesh=options.flesh, engine=live.name, **values) is not None
+    building = options.flesh_words()
+    return choose_quality(live, plans, building, stepping, given=given, kept=kept)
 
 
 def _model_source(

@@ -101,10 +101,11 @@ class BakePlayOptions(PlayOptions):
 
     damping: float = 1.0
     """Factor on the damping of the flesh: 2 comes to rest sooner, 0.5 later."""
-    quality: Literal["live", "final"] = "live"
-    """live: the same bits as in view. final: the engine's unreduced form (pose-space has one) with
-    all tets and shorter steps, halved until the result changes by less than 2 %. An interrupted
-    final bake resumes."""
+    quality: Literal["auto", "live", "final"] = "auto"
+    """live: the reduced model, with the same bits as in view. final: the full simulation of all
+    tets (pose-space has one), whose steps are halved until the result changes by less than 2 %; an
+    interrupted final bake resumes. auto: the full simulation, within 5 %, where it is expected to
+    take at most twice as long as live, otherwise live."""
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,12 @@ from supple.rig.motion.motion import Motion
 FASTEST = 10000.0
 #: Default frames per second.
 RATE = 30.0
-QUALITIES = ("live", "final")
+QUALITIES = ("auto", "live", "final")
 
 
 def played_engine(row: Engine, quality: str) -> Engine:
-    """Return `row` for live quality, and its unreduced engine for ``"final"``."""
-    if checked_choice("quality", quality, QUALITIES) == "live":
+    """Return `row`, or its unreduced engine for ``"final"``; ``"auto"`` is decided later."""
+    if checked_choice("quality", quality, QUALITIES) != "final":
         return row
     if not row.unreduced:
         others = " or ".join(each.name for each in ENGINES.values() if each.unreduced)
@@ -67,7 +67,7 @@ def check_unreduced(
     live: Engine, quality: str, building: Mapping[str, Any], simulation: Mapping[str, Any]
 ) -> None:
     """Refuse options that final quality does not have."""
-    if quality == "live":
+    if quality != "final":
         return
     row = played_engine(live, quality)
     reduced = {*live.build_options} - {*row.build_options}

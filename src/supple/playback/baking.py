@@ -34,12 +34,25 @@ from supple.playback.bake_plan import (
     player_with_factor,
     sorted_options,
 )
-from supple.playback.character_models import fitting_model, keeps_models
+from supple.playback.character_models import (
+    default_anatomy,
+    fitting_model,
+    keeps_models,
+    kept_model,
+)
 from supple.playback.character_sources import CharacterSource, source_of
-from supple.playback.final_take import ACCURACY, CONVERGING, Checkpoint, content_of, final_take
+from supple.playback.final_take import (
+    ACCURACY,
+    AUTO_ACCURACY,
+    CONVERGING,
+    Checkpoint,
+    content_of,
+    final_take,
+)
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
+from supple.playback.quality_choice import choose_quality
 from supple.playback.take import Take, stable_take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
@@ -109,8 +122,8 @@ def bake(
     """
     source = source_of(character)
     request = BakeRequest.of("bake", source, model, engine, simulation, keep, options)
-    plan = bake_plan(source.character, motion, **request.playing, engine=request.played.name)
-    return request.bake([plan], progress, checkpoints)[0]
+    plan = bake_plan(source.character, motion, **request.playing, engine=request.live.name)
+    return request.decided([plan]).bake([plan], progress, checkpoints)[0]
 
 
 @takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY, without=("start", "end"))
@@ -145,8 +158,8 @@ def bake_all(
     plans = []
     for each in chosen:
         playing = request.playing | {"loop": request.playing["loop"] and each.duration > 0}
-        plans.append(bake_plan(source.character, each, **playing, engine=request.played.name))
-    return request.bake(plans, progress, checkpoints)
+        plans.append(bake_plan(source.character, each, **playing, engine=request.live.name))
+    return request.decided(plans).bake(plans, progress, checkpoints)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +167,8 @@ class BakeRequest:
     """Character, flesh and simulation of a bake, for any number of motions.
 
     `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
-    `bake_plan` and `building` of `model_options`; the others are as for `bake`.
+    `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
+    `choose_quality`, else empty. The others are as for `bake`.
     """
 
     source: CharacterSource
@@ -167,6 +181,7 @@ class BakeRequest:
     damping: float = 1.0
     quality: str = "live"
     building: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
 
     @classmethod
     def of(
@@ -195,6 +210,18 @@ class BakeRequest:
         """Engine that plays: the unreduced one for final quality."""
         return played_engine(self.live, self.quality)
 
+    def decided(self, plans: Sequence[BakePlan]) -> BakeRequest:
+        """Return the request with "live" or "final" in place of "auto"."""
+        if self.quality != "auto":
+            return self
+        source, row, building = self.source, self.live, self.building
+        given, kept = self.model is not None or bool(source.scene), False
+        if row.unreduced and self.keep and not given:
+            options = {"anatomy": default_anatomy(source)} | building
+            kept = kept_model(source, flesh=self.flesh, engine=row.name, **options) is not None
+        choice = choose_quality(row, plans, building, self.simulation, given=given, kept=kept)
+        return replace(self, quality=choice.quality, reason=choice.reason)
+
     def bake(
         self,
         plans: Sequence[BakePlan],
@@ -202,6 +229,8 @@ class BakeRequest:
         checkpoints: list[Checkpoint] | None,
     ) -> list[BakedMotion]:
         """Find or build the model, and play each plan with it."""
+        plans = [plan.stepped_by(self.played.name) for plan in plans]
+        accuracy = AUTO_ACCURACY if self.reason else ACCURACY
         row, building, character = self.played, self.building, self.source.character
         check_unreduced(self.live, self.quality, building, self.simulation)
         files = list[Checkpoint]() if checkpoints is None else checkpoints
@@ -216,7 +245,9 @@ class BakeRequest:
         may_stiffen = (
             row.may_stiffen and building.get("young") is None and "stiffness" not in options
         )
-        plan_files = _checkpoints(model, plans, options) if self.quality == "final" else []
+        plan_files = []
+        if self.quality == "final":
+            plan_files = _checkpoints(model, plans, options | {"accuracy": accuracy})
         files += plan_files
         results = []
         with reported_progress(progress) as tell:
@@ -224,7 +255,7 @@ class BakeRequest:
                 share = _share(tell, number, plans)
                 if self.quality == "final":
                     take, convergence = _final(
-                        model, plan, options, share, plan_files[number], ACCURACY
+                        model, plan, options, share, plan_files[number], accuracy
                     )
                 else:
                     player_with = partial(player_with_factor, model, plan, options)
@@ -238,6 +269,7 @@ class BakeRequest:
                 }
                 report |= {**model.figures, **take.figures(), "build_s": round(built, 3)}
                 report |= {"quality": self.quality, **convergence}
+                report |= {"quality_reason": self.reason} if self.reason else {}
                 assert take.frames is not None
                 rate = 1 / (plan.dt * plan.every)
                 baked = take.motion(), take.frames, rate, plan.loop, report, take.readings

@@ -37,8 +37,8 @@ from supple.user_cache import Arrays, cached_file, content_hash, keep, running_c
 #: Default options with which the full simulation converges: a method of second order with centred
 #: accelerations of the rig, and Newton's method to a small tolerance.
 CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
-#: Largest change by the last halving of the step.
-ACCURACY = 0.02
+#: Largest change by the last halving of the step, in final and in auto quality.
+ACCURACY, AUTO_ACCURACY = 0.02, 0.05
 #: Seconds between two checkpoints, the same at the end of a level, and the least ratio of that time
 #: to the time of writing.
 EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
@@ -182,6 +182,7 @@ def final_take(
         take.recorded()
     for message in messages():
         warn(message)
+    take.warn_of_limits()
     return take, _convergence(take, player)
 
 

@@ -67,7 +67,7 @@ def bake(
         if pictures is not None:
             pictures.append(baked_thumbnail(bakes))
 
-    return run_bake(source, output, options, touch, quiet=True, look=look)
+    return run_bake(source, output, options, touch, quiet=True, look=look, use_cache=False)
 
 
 @commands.command

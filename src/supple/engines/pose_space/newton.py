@@ -40,7 +40,7 @@ ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 
 #: Least ratio of the work zᵀf̂ of elastic forces to the linear work zᵀK₀z.
 RESTORING = 0.25
 #: Largest ratio of ½zᵀK₀z to the largest of the training motions at which nonlinear forces are
-#: evaluated: displacements four times as large. Livelier clips than the training motions are common.
+#: evaluated: displacements four times as large. Many clips are livelier than the training motions.
 RANGE = 16.0
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
