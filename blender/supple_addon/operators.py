@@ -186,7 +186,8 @@ class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
             names = ", ".join(clip.name for clip in clips[:3]) + (" …" if len(clips) > 3 else "")
             kept = f"{added} shapes, within {100 * off:.2f} % of the size"
             calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
-            messages.append(f"{name}: {names}: {kept if added else calm}")
+            moves = [f"flesh {each['flesh_moves']}" for each in figures if "flesh_moves" in each]
+            messages.append("; ".join([f"{name}: {names}: {kept if added else calm}", *moves]))
         return "; ".join(messages)
 
 
