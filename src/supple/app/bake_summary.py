@@ -9,7 +9,7 @@ from supple.app.command_files import print_rows
 from supple.errors import one_line
 from supple.mesh.topology import counted
 from supple.playback.flesh_motion import STILL
-from supple.playback.hard_skin import hard_text
+from supple.playback.hard_skin import hard_parts_text, hard_share_text
 from supple.playback.progress_bar import console
 from supple.rig.baked_motion import BakedMotion
 
@@ -63,7 +63,7 @@ def reported_bakes(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
         figures |= {name: liveliest[name] for name in ("peak", "peak_part")}
         figures["flesh_moves"] = named
     if "hard" in figures:
-        figures["flesh_hard"] = one_line(hard_text(figures))
+        figures["flesh_hard"] = _hard(figures)
     return figures
 
 
@@ -76,13 +76,15 @@ def flesh_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
             before = f"{_short(clip['motion'])}: " if len(clips) > 1 else ""
             rows.append(("flesh", before + _moves(clip)))
     if "hard" in figures:
-        rows.append(("hard", one_line(hard_text(figures))))
+        rows.append(("hard", _hard(figures)))
     return rows + _truth(clips)
 
 
 def _moves(clip: Mapping[str, Any]) -> str:
     """Describe how far the flesh of a clip moves and where, or why it hardly does."""
-    far = f"{length_text(clip['peak'])} ({100 * clip['peak_part']:.2g} % of the size)"
+    percent = 100 * clip["peak_part"]
+    part = f"{percent:.1f}" if percent >= 0.1 else f"{percent:.2g}"
+    far = f"{length_text(clip['peak'])} ({part} % of the size)"
     advice = one_line(clip.get("advice", ""))
     if advice and clip["peak_part"] < STILL:
         return f"moves at most {far}: {advice}"
@@ -90,6 +92,12 @@ def _moves(clip: Mapping[str, Any]) -> str:
     text = f"moves up to {far} at {clip['peak_time']:.2f} s"
     text += f": {', '.join(where)}" if where else ""
     return f"{text}; {advice}" if advice else text
+
+
+def _hard(figures: Mapping[str, Any]) -> str:
+    """Describe which part of the skin is hard, and why."""
+    share, parts = hard_share_text(figures), hard_parts_text(figures)
+    return one_line(f"{share}: {parts}" if parts else share)
 
 
 def _truth(clips: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -24,6 +24,8 @@ STILL, TOO_MUCH = 0.002, 0.2
 #: Acceleration of the rig, in sizes per s², below which it explains still flesh: a whale that swims
 #: slowly has 0.3, walking animals 3 and more.
 CALM = 1.0
+#: The same for a rig that does not move at all.
+UNMOVED = 1e-3
 #: Fraction of hard skin above which it explains still flesh.
 MOSTLY_HARD = 0.5
 #: Most regions that a report lists.
@@ -192,12 +194,14 @@ def _still_advice(motion: FleshMotion, hard: HardSkin | None, stiffened: float) 
     if stiffened > 1:
         made = f"it was made {stiffened:g} times as stiff, as the motion is violent"
         return f"{made}; use a slower motion, or final quality"
+    if motion.accelerations.max(initial=0.0) < UNMOVED * motion.size:
+        return "the motion does not move the rig; use a livelier motion"
     soft = np.ones(len(motion.peaks), bool) if hard is None else ~hard.mask
     if motion.acceleration(soft) < CALM * motion.size:
         calm = "the motion hardly accelerates the body"
         return f"{calm}; use a livelier motion, or soft or jelly flesh"
     if hard is not None and hard.share > MOSTLY_HARD:
-        return f"{hard.text()} is held hard; {_softer(hard)}"
+        return f"{hard.text()}; {_softer(hard)}"
     return "the flesh is too stiff for this motion; use soft or jelly flesh"
 
 

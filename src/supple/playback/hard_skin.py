@@ -59,17 +59,22 @@ class HardSkin:
         return {"hard": round(self.share, 4), "hard_parts": rows}
 
     def text(self) -> str:
-        """Return share and parts in words."""
-        return hard_text(self.figures())
+        """Return share and parts as a clause."""
+        figures = self.figures()
+        parts = hard_parts_text(figures)
+        return f"{hard_share_text(figures)} is held hard" + (f": {parts}" if parts else "")
 
 
-def hard_text(figures: Mapping[str, Any]) -> str:
-    """Return the hard skin of a report in words: its share, and parts with reasons."""
+def hard_share_text(figures: Mapping[str, Any]) -> str:
+    """Return the share of hard skin in a report in words."""
+    return f"{100 * figures['hard']:.0f} % of the skin"
+
+
+def hard_parts_text(figures: Mapping[str, Any]) -> str:
+    """Return the hard parts in a report in words, with reasons; "" without parts."""
     listed = figures.get("hard_parts") or []
-    named = "; ".join(f"{each['part']}, {each['why']}" for each in listed[:MOST_PARTS])
-    more = f" and {len(listed) - MOST_PARTS} more" if len(listed) > MOST_PARTS else ""
-    share = f"{100 * figures['hard']:.0f} % of the skin"
-    return f"{share} ({named}{more})" if named else share
+    named = ", ".join(f"{each['part']} ({each['why']})" for each in listed[:MOST_PARTS])
+    return named + (f" and {len(listed) - MOST_PARTS} more" if len(listed) > MOST_PARTS else "")
 
 
 def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSkin | None:
