@@ -181,13 +181,21 @@ class SUPPLE_OT_give_flesh(Working, bpy.types.Operator):
             for each in figures:
                 for line in each["warnings"]:
                     self.report({"WARNING"}, f"{name}: {line}")
-            added = sum(each["added"] for each in figures)
-            off = max((each.get("error") or 0 for each in figures), default=0)
             names = ", ".join(clip.name for clip in clips[:3]) + (" …" if len(clips) > 3 else "")
-            kept = f"{added} shapes, within {100 * off:.2f} % of the size"
-            calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
-            messages.append(f"{name}: {names}: {kept if added else calm}")
+            messages.append(f"{name}: {names}: {_summary(figures)}")
         return "; ".join(messages)
+
+
+def _summary(figures: list[dict[str, Any]]) -> str:
+    """Describe runs of the command: shapes that were added, and how far flesh moves and where."""
+    added = sum(each["added"] for each in figures)
+    off = max((each.get("error") or 0 for each in figures), default=0)
+    kept = f"{added} shapes, within {100 * off:.2f} % of the size"
+    calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
+    moves = [f"flesh {each['flesh_moves']}" for each in figures if "flesh_moves" in each]
+    if not added and moves:
+        return "; ".join(moves)
+    return "; ".join([kept if added else calm, *moves])
 
 
 def _of_many(steps: Steps[Any], number: int, count: int) -> Steps[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -191,6 +192,7 @@ def test_a_character_without_motion_wiggles_and_that_is_said(capsys):
     )
 
 
+@pytest.mark.filterwarnings("default::supple.errors.SuppleWarning")  # the flesh is firm
 def test_models_are_baked_too_and_used_for_their_file(capsys):
     stepped_model("firm").save("bar.supple")
     main(["bake", "bar.supple", "-o", "bar.npz", "--quiet"])
@@ -379,10 +381,10 @@ def test_an_engine_is_chosen_by_name_and_by_the_older_word_with_a_warning(capsys
 
 def test_stiffness_changes_what_is_baked(capsys):
     worm()
-    Path("map.json").write_text('{"joints": {"tail": 30}}')
+    Path("map.json").write_text('{"joints": {"tail": 5}}')
     moved = {}
     for name, more in (("plain", ()), ("stiff", ("--stiffness", "map.json"))):
-        main(["bake", "worm.glb", "-o", f"{name}.npz", "-q", "--young", "3e5", *more, *SMALL])
+        main(["bake", "worm.glb", "-o", f"{name}.npz", "-q", "--young", "3e3", *more, *SMALL])
         with np.load(f"{name}.npz") as written:
             moved[name] = written["frames"]
     assert np.abs(moved["plain"] - moved["stiff"]).max() > 1e-4
@@ -453,9 +455,12 @@ def test_without_a_motion_the_liveliest_is_baked_and_the_way_to_others_is_said(c
         assert str(written["motion"]) == "run"
 
 
+@pytest.mark.filterwarnings("default::supple.errors.SuppleWarning")  # of the clip that rests
 def test_all_clips_go_into_one_file_with_one_model_and_one_page(capsys):
     main(["bake", lively_worm(), "--all", "--json", "--report", "all.html", *SMALL])
-    figures = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    figures, told = json.loads(said.out), said.err
+    assert 'motion "idle": flesh moves by at most 0 % of the size: the motion does not move' in told
     assert files() == ["all.html", "worm.glb", "worm_soft.glb"]
     assert [clip["motion"] for clip in figures["clips"]] == ["idle", "run", "walk|slow"]
     assert not set(figures) & {"motion", "frames", "limits"}
@@ -471,6 +476,30 @@ def test_all_clips_go_into_one_file_with_one_model_and_one_page(capsys):
     assert figures["outputs"] == ["each_idle.npz", "each_run.npz", "each_walk_slow.npz"]
     with np.load("run.npz") as one, np.load("each_run.npz") as other:
         assert one["frames"].tobytes() == other["frames"].tobytes()
+
+
+def test_a_bake_ends_with_where_flesh_moves_and_what_is_hard(capsys):
+    main(["bake", lively_worm(), "-o", "run.npz", "--flesh", "soft", *SMALL])
+    said = " ".join(capsys.readouterr().err.split())
+    main(["bake", "worm.glb", "-o", "run.npz", "--flesh", "soft", "--json", *SMALL])
+    figures = json.loads(capsys.readouterr().out)
+    far = (
+        r"moves up to [\d.]+ [cm]m \([\d.]+ % of the size\) at [\d.]+ s: (front|tail) [\d.]+ [cm]m"
+    )
+    assert re.match(far, figures["flesh_moves"])
+    assert re.match(r"\d+ % of the skin", figures["flesh_hard"])
+    assert f"flesh {figures['flesh_moves']} hard {figures['flesh_hard']} wrote run.npz" in said
+
+
+@pytest.mark.filterwarnings("default::supple.errors.SuppleWarning")
+def test_a_clip_in_which_nothing_moves_says_why_and_the_others_where(capsys):
+    main(["bake", lively_worm(), "--all", "--report", "all.html", "--flesh", "soft", *SMALL])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "idle: moves at most 0.0 mm (0 % of the size): the motion does not move the rig" in said
+    assert re.search(r"run: moves up to [\d.]+ cm", said)
+    page = Path("all.html").read_text()
+    assert "<dt>flesh</dt><dd>idle: moves at most 0.0 mm" in page
+    assert "<dt>hard</dt><dd>" in page
 
 
 def test_all_is_refused_beside_what_says_one(capsys):

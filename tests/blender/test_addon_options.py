@@ -105,3 +105,16 @@ def test_commands_have_the_options_that_the_add_on_gives(command: str, places: l
     known = {name for each in app[command].assemble_argument_collection() for name in each.names}
     assert len(used) > 1
     assert used <= known
+
+
+def test_the_operator_reports_how_far_flesh_moves_in_the_words_of_the_command():
+    functions = [each for each in syntax("operators").body if isinstance(each, ast.FunctionDef)]
+    summary = next(each for each in functions if each.name == "_summary")
+    names: dict[str, Any] = {"Any": Any}
+    exec(compile(ast.Module([summary], []), "operators.py", "exec"), names)
+    far = {"flesh_moves": "moves up to 4.1 cm (2.3 % of the size) at 0.83 s: Tail 4.1 cm"}
+    calm = {"flesh_moves": "moves at most 0.1 mm (0.01 % of the size): the motion is calm"}
+    said = names["_summary"]([{"added": 3, "error": 0.001, **far}])
+    assert said == f"3 shapes, within 0.10 % of the size; flesh {far['flesh_moves']}"
+    assert names["_summary"]([{"added": 0, **calm}]) == f"flesh {calm['flesh_moves']}"
+    assert "flesh hardly moves" in names["_summary"]([{"added": 0}])  # an older command

@@ -246,7 +246,8 @@ def test_softer_flesh_moves_more_and_the_stiffest_is_the_rig():
         baked = bake(bar(), swinging(), flesh=name, **options)
         moved[name] = np.abs(offsets(baked)).max()
     assert moved["firm"] < moved["normal"] < moved["soft"] < moved["jelly"]
-    rigid = bake(bar(), swinging(), young=1e12, **options)
+    with pytest.warns(SuppleWarning, match="the flesh is too stiff for this motion"):
+        rigid = bake(bar(), swinging(), young=1e12, **options)
     assert np.abs(offsets(rigid)).max() < 1e-4
 
 
@@ -303,7 +304,7 @@ def test_stiffness_of_vertices_goes_before_that_of_joints():
 
 
 def test_a_stiffer_joint_moves_less():
-    told = {"poses": 1, "basis": "modes", "material": replace(MATERIAL, young=1e6)}
+    told = {"poses": 1, "basis": "modes", "material": replace(MATERIAL, young=1e5)}
     options = bar_options((12, 2, 2), **told)
     character, motion = jointed_arm(), jointed_arm().motions["Swing"]
     moved = [

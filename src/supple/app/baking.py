@@ -14,12 +14,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from supple.app.command_files import (
-    check_place,
-    checked_page,
-    print_chosen_motion,
-    print_rows,
-)
+from supple.app.bake_summary import print_summary, reported_bakes
+from supple.app.command_files import check_place, checked_page, print_chosen_motion
 from supple.app.contact_options import ContactOptions
 from supple.app.model_request import bake_plans, command_model, command_quality, flesh_values
 from supple.app.options import BakeOptions
@@ -29,7 +25,6 @@ from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, holds_flesh, save
-from supple.mesh.topology import counted
 from supple.playback.bake_plan import (
     RATE,
     BakePlan,
@@ -47,7 +42,7 @@ from supple.playback.final_take import (
     known_distance,
     remember_distance,
 )
-from supple.playback.progress_bar import console, task_bar, working
+from supple.playback.progress_bar import task_bar, working
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
 
@@ -101,7 +96,9 @@ def run_bake(
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
-    request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
+    request = BakeRequest(
+        source, ready.model, live, stepping, quality=choice.quality, anatomy=values["anatomy"]
+    )
     request = replace(request, reason=choice.reason)
     with task_bar(quiet) as progress:
         bakes = request.bake(plans, progress, checkpoints)
@@ -119,7 +116,7 @@ def run_bake(
         live_request = BakeRequest(source, live_model, live, live_stepping)
     if live_model is not None and live_model.engine == live.name:
         _measure_distances(bakes, plans, live_request, live_model, live_stepping, quiet)
-    figures = _reported(bakes) | {
+    figures = reported_bakes(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
         "build_s": round(ready.seconds, 3),
@@ -131,7 +128,7 @@ def run_bake(
     if options.report is not None:
         figures["report"] = _write_report(options, bakes, figures, quiet)
     if not quiet:
-        _print_summary(figures)
+        print_summary(figures)
     return figures
 
 
@@ -156,39 +153,6 @@ def _checked_files(
             check_place(file, source)
         check_target(file, character, names)
     return files
-
-
-#: Figures of a bake that differ from motion to motion.
-_OF_MOTION = (
-    "motion",
-    "frames",
-    "rate",
-    "steps",
-    "step_ms",
-    "simulate_s",
-    "limits",
-    "stiffness",
-    "cycles",
-    "seamless",
-    "blended",
-    "loop_gap",
-    "substeps",
-    "change",
-    "quality_reason",
-    "converged",
-    "unconverged_steps",
-    "live_distance",
-)
-
-
-def _reported(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
-    """Return the report of a bake; for several, figures that differ are in a list ``clips``."""
-    reports = [baked.report for baked in bakes]
-    if len(bakes) == 1:
-        return dict(reports[0])
-    common = {name: value for name, value in reports[0].items() if name not in _OF_MOTION}
-    clips = [{name: each[name] for name in _OF_MOTION if name in each} for each in reports]
-    return common | {"clips": clips}
 
 
 def _measure_distances(
@@ -313,48 +277,3 @@ def _write(target: Path, bakes: Sequence[BakedMotion], options: BakeOptions) -> 
         write_readings(options.readings, bakes)
         written["readings"] = str(options.readings)
     return {"shapes" if key == "n_shapes" else key: value for key, value in written.items()}
-
-
-def _sizes(figures: dict[str, Any], *names: str) -> str:
-    """Return the given sizes of a model as text, without those that its engine lacks."""
-    return "".join(f", {counted(figures[name], name[:-1])}" for name in names if name in figures)
-
-
-def _quality(quality: str, clip: dict[str, Any]) -> str:
-    """Describe the quality of a clip: sub-steps, effect of halving them, distance of live."""
-    apart = f"{100 * clip.get('live_distance', 0):.0f} %"
-    if quality == "live":
-        return f"live, {apart} from final" if "live_distance" in clip else ""
-    counts = "{least} to {most} steps in place of one".format(**clip["substeps"])
-    text = f"full simulation, {counts}; half as many change {100 * clip['change']:.1f} %"
-    return text + (f"; live is {apart} from it" if "live_distance" in clip else "")
-
-
-def _print_summary(figures: dict[str, Any]) -> None:
-    built = f"built in {figures['build_s']:.1f} s"
-    model = f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}"
-    rows = [
-        ("character", f"{figures['vertices']:,} vertices{_sizes(figures, 'tets')}"),
-        ("model", f"{model}, " + ("kept from before" if figures["model_kept"] else built)),
-    ]
-    for clip in figures.get("clips", [figures]):
-        cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
-        frames = f"{clip['frames']} frames at {clip['rate']:.4g} per second{cycles}"
-        rows.append(("motion", f"{clip['motion']}, {frames}, {clip['step_ms']:.2f} ms per step"))
-        if quality := _quality(figures["quality"], clip):
-            rows.append(("quality", quality))
-    reached = 100 * float(figures.get("error") or 0)
-    if figures.get("new") and figures.get("animation"):
-        rows.append(("clip", f'"{figures["animation"]}" is new: the file had no such clip'))
-    if figures.get("shapes"):
-        rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))
-    elif figures.get("shapes") == 0:
-        few = f"none: flesh moves by only {reached:.2g} % of the size; try a livelier motion, "
-        rows.append(("shapes", f"{few}softer flesh or a smaller --error"))
-    rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
-    print_rows(rows)
-    beside = [str(figures[name]) for name in ("mesh", "report", "readings") if name in figures]
-    shown = "".join(f" and {each}" for each in beside)
-    others = len(figures.get("outputs", [0])) - 1
-    more = f" and {others} more" if others else ""
-    console.print(f"wrote {figures['output']}{more}{shown}", markup=False)

@@ -24,7 +24,7 @@ from supple.engines.engine import (
 )
 from supple.engines.options import BakePlayOptions, FleshOptions
 from supple.errors import SuppleError
-from supple.playback.bake_model import ANATOMY
+from supple.playback.bake_model import ANATOMY, GivenAnatomy
 from supple.playback.bake_plan import (
     BakePlan,
     bake_plan,
@@ -49,6 +49,7 @@ from supple.playback.final_take import (
     content_of,
     final_take,
 )
+from supple.playback.flesh_motion import report_flesh
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
@@ -118,7 +119,7 @@ def bake(
     SuppleWarning
         If a rig jumps where it loops, the flesh does not repeat itself, the motion is so violent
         that flesh was made stiffer (``{"stiffness": 1}`` in `simulation` prevents it), or the
-        simulation had to restart.
+        simulation had to restart; if flesh moves by less than 0.2 % of the size, with the reason.
     """
     source = source_of(character)
     request = BakeRequest.of("bake", source, model, engine, simulation, keep, options)
@@ -168,7 +169,8 @@ class BakeRequest:
 
     `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
     `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
-    `choose_quality`, else empty. The others are as for `bake`.
+    `choose_quality`, else empty; `anatomy` is that of a given `model`, for names and reasons of
+    hard parts. The others are as for `bake`.
     """
 
     source: CharacterSource
@@ -182,6 +184,7 @@ class BakeRequest:
     quality: str = "live"
     building: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
+    anatomy: GivenAnatomy = None
 
     @classmethod
     def of(
@@ -277,7 +280,15 @@ class BakeRequest:
         if checkpoints is None:
             for each in files:
                 each.remove()
+        report_flesh(results, model, self._built_anatomy())
         return results
+
+    def _built_anatomy(self) -> GivenAnatomy:
+        """Anatomy that the model is or was built with."""
+        if self.model is not None:
+            return self.anatomy
+        anatomy: GivenAnatomy = self.building.get("anatomy", default_anatomy(self.source))
+        return anatomy
 
 
 def _checkpoints(

@@ -138,3 +138,15 @@ def test_a_page_can_be_made_while_a_batch_is_at_work(tmp_path, torn):
             file.write(b'{"event":"done","job":"torn')
     assert write_batch_page(tmp_path).read_text().count("<tr data-is") == 3
     journal.close()
+
+
+def test_rows_of_bakes_have_how_far_flesh_moves_and_other_rows_have_none(tmp_path):
+    journal = told(tmp_path, 1)
+    figures = {"peak_part": 0.0231, "flesh_moves": f"moves {WILD}", "flesh_hard": "9 % of the skin"}
+    journal.add("done", job="e" * 20, output="rat.glb", figures=figures)
+    journal.add("done", job="d" * 20, output="odd.glb", figures=[1])
+    journal.close()
+    page = write_batch_page(tmp_path).read_text()
+    assert 'data-v="2.31">2.31</td><td>moves &quot;&gt;&lt;script&gt;' in page
+    assert "<small>hard: 9 % of the skin</small>" in page
+    assert page.count('<td class="n" data-v="-1"></td><td></td>') == 2

@@ -16,7 +16,8 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
 from supple.engines.full.full_body import FullBodySimulator
-from supple.engines.full.full_character import FullCharacterSimulator, FullSimulator
+from supple.engines.full.full_character import FullCharacterSimulator
+from supple.engines.full.full_simulator import FullSimulator
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion

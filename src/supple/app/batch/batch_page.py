@@ -138,6 +138,8 @@ _COLUMNS = (
     ("seconds", "n"),
     ("MB", "n"),
     ("memory, MB", "n"),
+    ("flesh, %", "n"),
+    ("flesh", "t"),
     ("messages", "t"),
 )
 
@@ -170,9 +172,22 @@ def _row(folder: Path, line: dict[str, Any], pictured: bool) -> str:
         _cell(_number(line.get("seconds")), 1),
         _cell(_size(line) / 1e6, 2),
         _cell(_number(line.get("peak_mb")), 0),
+        *_flesh(line),
         f"<td>{'<br>'.join(messages)}</td>",
     ]
     return f'<tr data-is="{kinds}">{"".join(cells)}</tr>\n'
+
+
+def _flesh(line: dict[str, Any]) -> list[str]:
+    """Return cells of a bake: the peak in percent of the size, and where flesh moves or is hard."""
+    figures = line.get("figures") if isinstance(line.get("figures"), dict) else {}
+    assert isinstance(figures, dict)
+    moves, hard = (figures.get(name) for name in ("flesh_moves", "flesh_hard"))
+    if not isinstance(moves, str):
+        return ['<td class="n" data-v="-1"></td>', "<td></td>"]
+    held = f"<br><small>hard: {escape(hard)}</small>" if isinstance(hard, str) else ""
+    peak = _cell(100 * _number(figures.get("peak_part")), 2)
+    return [peak, f"<td>{escape(moves)}{held}</td>"]
 
 
 def _duration(seconds: float) -> str:

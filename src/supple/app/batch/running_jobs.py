@@ -22,7 +22,7 @@ from supple.saving import write_whole
 #: Largest number of attempts per job.
 _TRIES = 2
 #: Largest number of results of a job in the journal, and of characters of each.
-_MOST_FIGURES, _LONGEST = 40, 200
+_MOST_FIGURES, _LONGEST = 60, 600
 #: Results that name files, and results that the journal has in other fields.
 _FILES = ("report", "readings", "plot", "page", "sheet")
 _ELSEWHERE = ("output", "outputs", *_FILES, "file", "bytes", "peak_mb")

@@ -16,6 +16,7 @@ from supple.saving import write_whole
 PAGE = "reproduce.md"
 #: Entries that are not shown in tables.
 _WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark")
+_WORDS += ("flesh_moves", "flesh_hard", "advice")  # lines above the tables of a bake
 #: Most columns of a table; wider ones are transposed.
 _WIDEST = 6
 Grid = tuple[str, list[str], list[list[str]]]
@@ -124,6 +125,8 @@ def _text(value: Any) -> str:
         return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(_text(each) for each in value)
+    if isinstance(value, dict):
+        return " ".join(_text(each) for each in value.values())
     return str(value)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import supple
+from supple.app.bake_summary import flesh_rows, length_text
 from supple.app.pictures.filmstrip import SOFT
 from supple.app.report.figure_tables import grids
 from supple.app.report.page_motion import encoded_motion
@@ -75,10 +76,10 @@ def write_page(
         "azimuth": float(np.radians(azimuth)),
     }
     for clip, each in zip(head["clips"], bakes, strict=True):
-        clip |= {"subtitle": _subtitle(each), "far": _length(clip["farthest"])}
+        clip |= {"subtitle": _subtitle(each), "far": length_text(clip["farthest"])}
     shown_figures = bakes[head["clip"]].report if figures is None else figures
     parts = _texts(head, bakes[0].character.name) | {
-        "figures": _tables(shown_figures),
+        "figures": _lines(shown_figures) + _tables(shown_figures),
         "pictures": _pictures(shown),
         "still": _still(shown),
         "footer": html.escape(_footer(bakes[0], motion.error)),
@@ -160,13 +161,18 @@ def _clip_list(head: Mapping[str, Any]) -> str:
 def _footer(baked: BakedMotion, error: float) -> str:
     part = 100 * error / baked.character.surface.size
     return (
-        f"Made by Supple {supple.__version__}. The drawing is within {_length(error)} "
+        f"Made by Supple {supple.__version__}. The drawing is within {length_text(error)} "
         f"({part:.2f} % of the size) of the simulation. The page loads nothing else."
     )
 
 
-def _length(metres: float) -> str:
-    return f"{1000 * metres:.1f} mm" if metres < 0.01 else f"{100 * metres:.1f} cm"
+def _lines(figures: Mapping[str, Any]) -> str:
+    """Return the closing lines of the bake as HTML, "" without any."""
+    rows = "".join(
+        f"<dt>{html.escape(title)}</dt><dd>{html.escape(text)}</dd>"
+        for title, text in flesh_rows(figures)
+    )
+    return f'<dl class="lines">{rows}</dl>' if rows else ""
 
 
 def _tables(figures: Mapping[str, Any]) -> str:

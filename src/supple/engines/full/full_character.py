@@ -1,12 +1,11 @@
-"""Unreduced simulation of a character, the reference for reduced engines; and `FullSimulator`."""
+"""Unreduced simulation of a character, the reference for reduced engines."""
 
 from __future__ import annotations
 
-from abc import ABCMeta
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -431,46 +430,3 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             if material is not None and self.body.material is not material:
                 self.body.set_material(material)
             raise
-
-
-class FullSimulator(metaclass=ABCMeta):  # noqa: B024 -- classes are registered with it
-    """Factory of unreduced simulators, of a body or of a character's model.
-
-    Parameters
-    ----------
-    body, model
-        An `ElasticBody` or `HexBody` for a `FullBodySimulator`, or a `FullModel` or
-        `PoseSpaceModel` for a `FullCharacterSimulator`, which takes poses and returns the skin.
-    dt
-        Seconds of a step.
-    **options
-        Options of that class: ``integrator``, ``newton``, ``alpha``, ``beta``, ``gravity`` and
-        others.
-
-    Returns
-    -------
-    FullBodySimulator or FullCharacterSimulator
-        Both count as instances of `FullSimulator`.
-
-    Examples
-    --------
-    >>> from supple.elastic import ElasticBody
-    >>> from supple.scenes import beam
-    >>> simulator = FullSimulator(ElasticBody(beam(cells=(4, 1, 1))), fixed=[0, 1, 2, 3])
-    >>> type(simulator).__name__, isinstance(simulator, FullSimulator)
-    ('FullBodySimulator', True)
-    """
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Any:
-        """Make an object of the class that the first argument requires."""
-        first = arguments[0] if arguments else options.get("model")
-        simulator = FullCharacterSimulator if isinstance(first, FleshFields) else FullBodySimulator
-        return simulator(*arguments, **options)
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Declare to type checkers that objects have more attributes than this class."""
-
-
-FullSimulator.register(FullBodySimulator)

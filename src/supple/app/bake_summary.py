@@ -1,0 +1,183 @@
+"""Figures of bakes in words: the closing lines of `supple bake`, its report page and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from supple.app.command_files import print_rows
+from supple.errors import one_line
+from supple.mesh.topology import counted
+from supple.playback.flesh_motion import STILL
+from supple.playback.hard_skin import hard_parts_text, hard_share_text
+from supple.playback.progress_bar import console
+from supple.rig.baked_motion import BakedMotion
+
+#: Figures of a bake that differ from motion to motion.
+_OF_MOTION = (
+    "motion",
+    "frames",
+    "rate",
+    "steps",
+    "step_ms",
+    "simulate_s",
+    "limits",
+    "stiffness",
+    "cycles",
+    "seamless",
+    "blended",
+    "loop_gap",
+    "substeps",
+    "change",
+    "converged",
+    "unconverged_steps",
+    "live_distance",
+    "full_distance",
+    "peak",
+    "peak_part",
+    "peak_time",
+    "rms",
+    "moved",
+    "advice",
+)
+#: Longest name from a file in a line.
+_LONGEST = 32
+
+
+def reported_bakes(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
+    """Return the report of a bake; for several, figures that differ are in a list ``clips``.
+
+    ``peak``, ``peak_part`` and ``flesh_moves``, a description in words, are those of the clip in
+    which flesh moves farthest; ``flesh_hard`` describes the hard parts.
+    """
+    reports = [baked.report for baked in bakes]
+    figures = dict(reports[0])
+    if len(bakes) > 1:
+        common = {name: value for name, value in reports[0].items() if name not in _OF_MOTION}
+        clips = [{name: each[name] for name in _OF_MOTION if name in each} for each in reports]
+        figures = common | {"clips": clips}
+    liveliest = max(reports, key=lambda each: float(each.get("peak_part", -1.0)))
+    if "peak" in liveliest:
+        moves = _moves(liveliest)
+        named = moves if len(bakes) == 1 else f"{_short(liveliest['motion'])}: {moves}"
+        figures |= {name: liveliest[name] for name in ("peak", "peak_part")}
+        figures["flesh_moves"] = named
+    if "hard" in figures:
+        figures["flesh_hard"] = _hard(figures)
+    return figures
+
+
+def flesh_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return closing lines of a bake, title and text: motion of flesh, hard parts, distance."""
+    rows = []
+    clips = figures.get("clips", [figures])
+    for clip in clips:
+        if "peak" in clip:
+            before = f"{_short(clip['motion'])}: " if len(clips) > 1 else ""
+            rows.append(("flesh", before + _moves(clip)))
+    if "hard" in figures:
+        rows.append(("hard", _hard(figures)))
+    return rows + _truth(clips)
+
+
+def _moves(clip: Mapping[str, Any]) -> str:
+    """Describe how far the flesh of a clip moves and where, or why it hardly does."""
+    percent = 100 * clip["peak_part"]
+    part = f"{percent:.1f}" if percent >= 0.1 else f"{percent:.2g}"
+    far = f"{length_text(clip['peak'])} ({part} % of the size)"
+    advice = one_line(clip.get("advice", ""))
+    if advice and clip["peak_part"] < STILL:
+        return f"moves at most {far}: {advice}"
+    where = [f"{_short(each['region'])} {length_text(each['peak'])}" for each in clip["moved"]]
+    text = f"moves up to {far} at {clip['peak_time']:.2f} s"
+    text += f": {', '.join(where)}" if where else ""
+    return f"{text}; {advice}" if advice else text
+
+
+def _hard(figures: Mapping[str, Any]) -> str:
+    """Describe which part of the skin is hard, and why."""
+    share, parts = hard_share_text(figures), hard_parts_text(figures)
+    return one_line(f"{share}: {parts}" if parts else share)
+
+
+def _truth(clips: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the row of the largest measured distance from the full simulation, if there is one."""
+    measured = [clip for clip in clips if "full_distance" in clip]
+    if not measured:
+        return []
+    worst = max(measured, key=lambda clip: float(clip["full_distance"]))
+    apart = f"within {100 * worst['full_distance']:.0f} % of the full simulation"
+    return [("truth", f'{apart} (measured on "{_short(worst["motion"])}")')]
+
+
+def length_text(metres: float) -> str:
+    """Return a length in mm, cm or m.
+
+    >>> length_text(0.0012), length_text(0.041), length_text(2.5)
+    ('1.2 mm', '4.1 cm', '2.50 m')
+    """
+    if metres < 0.01:
+        return f"{1000 * metres:.1f} mm"
+    return f"{100 * metres:.1f} cm" if metres < 1 else f"{metres:.2f} m"
+
+
+def _short(name: str) -> str:
+    """Return a name from a file, printable and not too long."""
+    plain = one_line(str(name))
+    return plain if len(plain) <= _LONGEST else plain[: _LONGEST - 2] + " …"
+
+
+def print_summary(figures: dict[str, Any]) -> None:
+    """Print the summary of a bake on standard error."""
+    built = f"built in {figures['build_s']:.1f} s"
+    model = f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}"
+    rows = [
+        ("character", f"{figures['vertices']:,} vertices{_sizes(figures, 'tets')}"),
+        ("model", f"{model}, " + ("kept from before" if figures["model_kept"] else built)),
+    ]
+    for clip in figures.get("clips", [figures]):
+        cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
+        frames = f"{clip['frames']} frames at {clip['rate']:.4g} per second{cycles}"
+        rows.append(("motion", f"{clip['motion']}, {frames}, {clip['step_ms']:.2f} ms per step"))
+        if quality := _quality(figures["quality"], clip):
+            rows.append(("quality", quality))
+    if reason := figures.get("quality_reason"):
+        used = "reduced model" if figures["quality"] == "live" else "full simulation"
+        rows.append(("chosen", f"{used}: {reason}"))
+    rows += _shapes(figures)
+    rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
+    print_rows(rows + flesh_rows(figures))
+    beside = [str(figures[name]) for name in ("mesh", "report", "readings") if name in figures]
+    shown = "".join(f" and {each}" for each in beside)
+    others = len(figures.get("outputs", [0])) - 1
+    more = f" and {others} more" if others else ""
+    console.print(f"wrote {figures['output']}{more}{shown}", markup=False)
+
+
+def _shapes(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return rows of new clips and of the shapes that a file got."""
+    rows = []
+    reached = 100 * float(figures.get("error") or 0)
+    if figures.get("new") and figures.get("animation"):
+        rows.append(("clip", f'"{figures["animation"]}" is new: the file had no such clip'))
+    if figures.get("shapes"):
+        rows.append(("shapes", f"{figures['shapes']}, within {reached:.2f} % of the size"))
+    elif figures.get("shapes") == 0:
+        off = f"none: the rig alone is within {reached:.2g} % of the size"
+        rows.append(("shapes", f"{off}; a smaller --error keeps smaller motion"))
+    return rows
+
+
+def _sizes(figures: Mapping[str, Any], *names: str) -> str:
+    """Return the given sizes of a model as text, without those that its engine lacks."""
+    return "".join(f", {counted(figures[name], name[:-1])}" for name in names if name in figures)
+
+
+def _quality(quality: str, clip: Mapping[str, Any]) -> str:
+    """Describe the quality of a clip: sub-steps, effect of halving them, distance of live."""
+    apart = f"{100 * clip.get('live_distance', 0):.0f} %"
+    if quality == "live":
+        return f"reduced model, {apart} from the full simulation" if "live_distance" in clip else ""
+    counts = "{least} to {most} steps in place of one".format(**clip["substeps"])
+    text = f"full simulation, {counts}; half as many change {100 * clip['change']:.1f} %"
+    return text + (f"; the reduced model is {apart} from it" if "live_distance" in clip else "")

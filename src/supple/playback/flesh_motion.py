@@ -1,0 +1,215 @@
+"""How far flesh moves from the rig in a bake and where, and what to try if it hardly does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supple.anatomy.skin_regions import leading_joints
+from supple.arrays import Bools, Floats, Ints
+from supple.errors import warn
+from supple.playback.bake_model import GivenAnatomy
+from supple.playback.hard_skin import HardSkin, hard_skin
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+from supple.rig.motion.joint_names import normalised_name
+from supple.rig.skeleton.skinning import skinned_rigs
+
+#: Peaks relative to the size below which flesh counts as still, and above which as too soft.
+STILL, TOO_MUCH = 0.002, 0.2
+#: Acceleration of the rig, in sizes per s², below which it explains still flesh: a whale that swims
+#: slowly has 0.3, walking animals 3 and more.
+CALM = 1.0
+#: The same for a rig that does not move at all.
+UNMOVED = 1e-3
+#: Fraction of hard skin above which it explains still flesh.
+MOSTLY_HARD = 0.5
+#: Most regions that a report lists.
+LISTED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class FleshMotion:
+    """Displacement of the skin from the rig over the frames of a bake.
+
+    Attributes
+    ----------
+    size
+        Size of the character in metres.
+    peaks
+        (n̄,) largest displacement of each vertex in metres.
+    time
+        Seconds in the clip at which the largest displacement occurs.
+    rms
+        Root mean square of the displacement over vertices and frames, in metres.
+    accelerations
+        (n̄,) largest acceleration of each vertex by the rig alone, in m/s².
+    """
+
+    size: float
+    peaks: Floats
+    time: float
+    rms: float
+    accelerations: Floats
+
+    @classmethod
+    def of(cls, baked: BakedMotion) -> FleshMotion:
+        """Measure a bake; the rig is evaluated frame by frame."""
+        count, vertices = baked.frames.shape[:2]
+        squares, changes = np.zeros(vertices), np.zeros(vertices)
+        total, largest, at = 0.0, -1.0, 0
+        recent: list[Floats] = []
+        for frame in range(count):
+            rig = baked.rig_frame(frame)
+            away = baked.frames[frame] - rig
+            square = np.einsum("ni,ni->n", away, away)
+            np.maximum(squares, square, out=squares)
+            total += float(square.sum())
+            if (most := float(square.max())) > largest:
+                largest, at = most, frame
+            recent = [rig] if frame in baked.motion.cuts else [*recent[-2:], rig]
+            if len(recent) == 3:
+                change = recent[2] - 2 * recent[1] + recent[0]
+                np.maximum(changes, np.einsum("ni,ni->n", change, change), out=changes)
+        return cls(
+            baked.character.surface.size,
+            np.sqrt(squares),
+            float(baked.times[at]),
+            float(np.sqrt(total / max(count * vertices, 1))),
+            np.sqrt(changes) * baked.rate**2,
+        )
+
+    @property
+    def peak(self) -> float:
+        """Largest displacement in metres."""
+        return float(self.peaks.max(initial=0.0))
+
+    @property
+    def part(self) -> float:
+        """Largest displacement relative to the size."""
+        return self.peak / max(self.size, 1e-300)
+
+    def acceleration(self, soft: Bools) -> float:
+        """Return the acceleration in m/s² that 95 % of the vertices in the mask (n̄,) stay below."""
+        chosen = self.accelerations[soft] if soft.any() else self.accelerations
+        return float(np.quantile(chosen, 0.95)) if len(chosen) else 0.0
+
+    def figures(self, regions: SkinNames) -> dict[str, Any]:
+        """Return the figures for the report of a bake."""
+        return {
+            "peak": _rounded(self.peak),
+            "peak_part": _rounded(self.part),
+            "peak_time": _rounded(self.time),
+            "rms": _rounded(self.rms),
+            "moved": [
+                {"region": name, "peak": _rounded(peak)} for name, peak in regions.top(self.peaks)
+            ],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SkinNames:
+    """Names of regions of a skin, as in the character's file.
+
+    `of_vertex` (n̄,) is an index into `names`: joints, or meshes of a skin without joints.
+    """
+
+    names: Sequence[str]
+    of_vertex: Ints
+
+    @classmethod
+    def of(cls, character: Character) -> SkinNames:
+        """Name the skin by the joint with the largest weight, or else by mesh; maybe by nothing."""
+        count = len(character.surface.vertices)
+        skinned = skinned_rigs(character.rig)
+        if len(skinned) == 1 and skinned[0].n_vertices == count:
+            rig = skinned[0]
+            return cls(rig.skeleton.names, leading_joints(rig.weight_matrix())[0])
+        meshes = {
+            label.partition(":")[2]: vertices
+            for label, vertices in character.labels.items()
+            if label.startswith("mesh:")
+        }
+        of_vertex = np.full(count, -1)
+        for number, vertices in enumerate(meshes.values()):
+            of_vertex[vertices] = number
+        return cls(list(meshes), of_vertex)
+
+    def top(self, values: Floats, most: int = LISTED) -> list[tuple[str, float]]:
+        """Return the names with the largest values (n̄,), largest first.
+
+        Of joints whose names differ by a number or the side, such as those of a tail or two thighs,
+        only the one with the largest value is listed.
+        """
+        largest = np.zeros(len(self.names))
+        named = self.of_vertex >= 0
+        np.maximum.at(largest, self.of_vertex[named], values[named])
+        found: dict[str, tuple[str, float]] = {}
+        for region in np.argsort(-largest, kind="stable"):
+            name, value = self.names[region], float(largest[region])
+            plain = re.sub(r"\d+", "", normalised_name(name)[1]) or name
+            if value > 0:
+                found.setdefault(plain, (name, value))
+            if len(found) == most:
+                break
+        return list(found.values())
+
+
+def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy) -> None:
+    """Add to each report how far flesh moves, where, and which skin is hard; warn of still flesh.
+
+    `anatomy` is that of the model's build. The reports get the figures of `FleshMotion` and
+    `HardSkin`, and ``"advice"``, a reason and what to try, if flesh hardly moves or moves too much.
+    """
+    if not bakes:
+        return
+    character = bakes[0].character
+    regions, hard = SkinNames.of(character), hard_skin(character, model, anatomy)
+    for baked in bakes:
+        motion = FleshMotion.of(baked)
+        baked.report.update(motion.figures(regions))
+        baked.report.update({} if hard is None else hard.figures())
+        if baked.n_frames < 3:
+            continue  # flesh starts undeformed, and has no time to move
+        if motion.part > TOO_MUCH:
+            baked.report["advice"] = "if that is too much, use firm flesh or more damping"
+        elif motion.part < STILL:
+            advice = _still_advice(motion, hard, float(baked.report.get("stiffness", 1.0)))
+            baked.report["advice"] = advice
+            still = f"flesh moves by at most {100 * motion.part:.2g} % of the size"
+            warn(f'motion "{baked.motion.name}": {still}: {advice}')
+
+
+def _still_advice(motion: FleshMotion, hard: HardSkin | None, stiffened: float) -> str:
+    """Return the reason why flesh hardly moves, and what to try.
+
+    `stiffened` is the factor by which a bake made flesh stiffer for a violent motion.
+    """
+    if hard is not None and hard.mask.all():
+        return f"all of the skin is held hard; {_softer(hard)}"
+    if stiffened > 1:
+        made = f"it was made {stiffened:g} times as stiff, as the motion is violent"
+        return f"{made}; use a slower motion, or final quality"
+    if motion.accelerations.max(initial=0.0) < UNMOVED * motion.size:
+        return "the motion does not move the rig; use a livelier motion"
+    soft = np.ones(len(motion.peaks), bool) if hard is None else ~hard.mask
+    if motion.acceleration(soft) < CALM * motion.size:
+        calm = "the motion hardly accelerates the body"
+        return f"{calm}; use a livelier motion, or soft or jelly flesh"
+    if hard is not None and hard.share > MOSTLY_HARD:
+        return f"{hard.text()}; {_softer(hard)}"
+    return "the flesh is too stiff for this motion; use soft or jelly flesh"
+
+
+def _softer(hard: HardSkin) -> str:
+    if hard.parts:
+        return "make parts soft in an anatomy file, or use anatomy none"
+    return "build a model with fewer fixed vertices"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
