@@ -20,6 +20,7 @@ import supple
 from supple.app.pictures.filmstrip import SOFT
 from supple.app.report.figure_tables import grids
 from supple.app.report.page_motion import encoded_motion
+from supple.engines.common.accuracy import distance_words
 from supple.errors import SuppleError
 from supple.mesh.topology import counted
 from supple.progress import PartDone, unreported
@@ -161,8 +162,17 @@ def _footer(baked: BakedMotion, error: float) -> str:
     part = 100 * error / baked.character.surface.size
     return (
         f"Made by Supple {supple.__version__}. The drawing is within {_length(error)} "
-        f"({part:.2f} % of the size) of the simulation. The page loads nothing else."
+        f"({part:.2f} % of the size) of the simulation. {_accuracy(baked)}"
+        "The page loads nothing else."
     )
+
+
+def _accuracy(baked: BakedMotion) -> str:
+    """Return a sentence about the model's distance from the full simulation, "" if unknown."""
+    distance = baked.report.get("full_distance")
+    if not isinstance(distance, int | float) or baked.report.get("quality") == "final":
+        return ""
+    return f"The reduced model is {distance_words(float(distance))}. "
 
 
 def _length(metres: float) -> str:
