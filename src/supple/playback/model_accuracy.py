@@ -87,7 +87,7 @@ class Comparison:
     ) -> Comparison:
         """Return the comparison for an engine and the given options of a build."""
         row = engine_named(engine, "character")
-        automatic = all(given.get(name) is None for name in REDUCTION)
+        automatic = not {*given} & {*REDUCTION}
         stiffen = row.may_stiffen and given.get("young") is None
         return cls(row, flesh, scaled_loads, automatic, stiffen)
 
