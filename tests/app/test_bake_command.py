@@ -538,7 +538,7 @@ def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(ca
         ["bake", worm(), "-o", "live.npz", "--json", "--quality", "live", *short]
     )  # which knows it from now on
     known = json.loads(capsys.readouterr().out)["live_distance"]
-    assert f"live is {100 * known:.0f} % from it" in told
+    assert f"the reduced model is {100 * known:.0f} % from it" in told
     page = Path("a.html").read_text(encoding="utf-8")
     for figure in ("quality", "final", "substeps", "live distance"):
         assert figure in page

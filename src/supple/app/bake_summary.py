@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supple.app.command_files import print_rows
+from supple.engines.common.accuracy import distance_words
 from supple.errors import one_line
 from supple.mesh.topology import counted
 from supple.playback.flesh_motion import STILL
@@ -32,7 +33,6 @@ _OF_MOTION = (
     "converged",
     "unconverged_steps",
     "live_distance",
-    "full_distance",
     "peak",
     "peak_part",
     "peak_time",
@@ -77,7 +77,7 @@ def flesh_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append(("flesh", before + _moves(clip)))
     if "hard" in figures:
         rows.append(("hard", _hard(figures)))
-    return rows + _truth(clips)
+    return rows + _truth(figures, clips)
 
 
 def _moves(clip: Mapping[str, Any]) -> str:
@@ -100,14 +100,21 @@ def _hard(figures: Mapping[str, Any]) -> str:
     return one_line(f"{share}: {parts}" if parts else share)
 
 
-def _truth(clips: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return the row of the largest measured distance from the full simulation, if there is one."""
-    measured = [clip for clip in clips if "full_distance" in clip]
-    if not measured:
+def _truth(figures: Mapping[str, Any], clips: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the row of the distance from the converged full simulation, if it is known."""
+    if figures.get("quality") == "final":
+        change = max(float(clip.get("change", 0)) for clip in clips)
+        near = max(100 * change / 3, 1)  # the method has order two
+        return [("truth", f"the full simulation, within {near:.0f} % of its converged result")]
+    measured = [clip for clip in clips if clip.get("live_distance") is not None]
+    if measured:
+        worst = max(measured, key=lambda clip: float(clip["live_distance"]))
+        apart = distance_words(worst["live_distance"])
+        return [("truth", f'reduced model, {apart} (measured on "{_short(worst["motion"])}")')]
+    if figures.get("full_distance") is None:
         return []
-    worst = max(measured, key=lambda clip: float(clip["full_distance"]))
-    apart = f"within {100 * worst['full_distance']:.0f} % of the full simulation"
-    return [("truth", f'{apart} (measured on "{_short(worst["motion"])}")')]
+    apart = distance_words(figures["full_distance"])
+    return [("truth", f"reduced model, {apart} (measured when it was built)")]
 
 
 def length_text(metres: float) -> str:

@@ -15,12 +15,14 @@ from supple.app.command_files import checked_sheet, model_target, print_rows
 from supple.app.model_request import flesh_values
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes, worker_processes
+from supple.engines.common.accuracy import accuracy_words
 from supple.engines.engine import CHARACTER_MODEL, Engine, engine_named
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
 from supple.mesh.topology import counted
-from supple.playback.bake_model import model_options, usual_material
+from supple.playback.bake_model import SCALED_LOADS, model_options, usual_material
 from supple.playback.character_sources import CharacterSource, read_any_character
+from supple.playback.model_accuracy import Comparison
 from supple.playback.progress_bar import build_log, console, working
 from supple.playback.secondary_motion import moving_engine
 
@@ -53,7 +55,12 @@ def run_build(
         with nullcontext() if values["anatomy"] is None else log.stage("anatomy"):
             chosen = _builder_options(source, options, row, values)
         chosen |= row.accepted_options(executor=executor, log=log)
-        model = row.build_model(source.character, **chosen)
+        scaled = SCALED_LOADS if source.scene else values["anatomy"] is not None
+        given = source.recipe(row.name) | values | options.building()
+        comparison = Comparison.of(row.name, options.flesh, scaled, given)
+        model = comparison.checked(
+            lambda **changes: row.build_model(source.character, **(chosen | changes)), log
+        )
     with working("writing", quiet):
         model.save(target)
     if sheet is not None:
@@ -168,6 +175,7 @@ def _totals(figures: dict[str, Any]) -> list[tuple[str, str]]:
         ("modes", f"{figures['modes']} in {regions}, {stored}"),
         ("elastic error", f"{trained[0]} trained, {held_out[0]} held out{halfway}"),
         ("inertial error", f"{trained[1]} trained, {held_out[1]} held out"),
+        ("accuracy", accuracy_words(figures) or "not compared with the full simulation"),
         ("model", f"{figures['model_mb']:.1f} MB"),
         ("time", f"{figures['seconds']:.1f} s, peak memory {figures['peak_mb']} MB"),
     ]

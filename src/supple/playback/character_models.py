@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.engines.common.accuracy import Accuracy
 from supple.engines.engine import CHARACTER_MODEL, FIRST_ENGINE, Engine, engine_named, engine_of
 from supple.engines.factory import load_model
 from supple.playback.bake_model import (
@@ -26,12 +27,14 @@ from supple.playback.bake_model import (
     model_options,
 )
 from supple.playback.character_sources import CharacterSource, load_character_model, source_of
+from supple.playback.model_accuracy import Comparison
 from supple.playback.progress_bar import ShownProgress, build_log, shows_progress
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 from supple.rig.stored_rigs import GIVEN, KINDS, stored_rig
 from supple.scenes.characters.character_scene import scene
 from supple.user_cache import Cached, cached, cached_file, content_hash, model_cache
+from supple.user_cache import keep as store
 
 #: Number of models of characters that are kept; the least recently used is removed first.
 MOST_KEPT = 24
@@ -71,6 +74,10 @@ def prepared_model(
     `building` has `young`, `poisson`, `stiffness` and options of the engine's builder. With `keep`
     the model is read from the cache or stored there. `log` receives the stages of a build in place
     of the terminal; `quiet` hides them.
+
+    A model that is built here is compared with the full simulation, see `Comparison.checked`; the
+    report of the model has its accuracy. `build` and `scene_model` do not compare: their options
+    are exact.
     """
     began = perf_counter()
     character, loaded = source.character, source.model
@@ -79,12 +86,15 @@ def prepared_model(
     if loaded is not None:
         check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
         return PreparedModel(loaded, perf_counter() - began, True)
+    scaled = SCALED_LOADS if source.scene else anatomy is not None
     if _is_plain_scene(source, flesh, anatomy, building):
+        comparison = Comparison.of(engine, flesh, scaled, source.recipe(engine))
         result = _scene_model(source.scene, engine, quiet, log, keep)
+        result = _compared_scene(source.scene, engine, result, comparison, quiet, log)
     else:
         request = _request(source, engine, anatomy, building)
-        result = _character_model(character, flesh, engine, request, keep, quiet, log)
-    scaled = SCALED_LOADS if source.scene else anatomy is not None
+        comparison = Comparison.of(engine, flesh, scaled, request)
+        result = _character_model(character, comparison, request, keep, quiet, log)
     return PreparedModel(result.value, perf_counter() - began, result.found, scaled, result.path)
 
 
@@ -261,21 +271,23 @@ def _character_key(
 
 def _character_model(
     character: Character,
-    flesh: str | Flesh,
-    engine: str,
+    comparison: Comparison,
     request: dict[str, Any],
     keep: bool,
     quiet: bool,
     log: BuildLog | None,
 ) -> Cached:
-    """Return the model of a character from the cache, or build it."""
+    """Return the model of a character from the cache, or build it and measure its accuracy."""
+    row, flesh, engine = comparison.row, comparison.flesh, comparison.row.name
 
     def make() -> Any:
         with nullcontext(log) if log is not None else build_log(quiet) as shown:
             with nullcontext() if request["anatomy"] is None else shown.stage("anatomy"):
                 options = model_options(character, flesh, engine, **request)
-            row = engine_named(engine)
-            return row.build_model(character, **options, **row.accepted_options(log=shown))
+            options |= row.accepted_options(log=shown)
+            return comparison.checked(
+                lambda **changes: row.build_model(character, **(options | changes)), shown
+            )
 
     key = _character_key(character, flesh, engine, request) if keep else None
     result = cached(_CHARACTER_MODELS, "model-own", make, key)
@@ -341,6 +353,28 @@ def _scene_model(
 
     label, options = _scene_key(name, engine, changes)
     return cached(_SCENE_MODELS, label, make, options if keep else None)
+
+
+def _compared_scene(
+    name: str,
+    engine: str,
+    result: Cached,
+    comparison: Comparison,
+    quiet: bool,
+    log: BuildLog | None,
+) -> Cached:
+    """Return a scene's model with its accuracy; store it again if that was measured now.
+
+    `scene_model` stores models without accuracy in the same file.
+    """
+    if not comparison.possible or Accuracy.of(getattr(result.value, "report", {})):
+        return result
+    with nullcontext(log) if log is not None else build_log(quiet) as shown:
+        model = comparison.checked(lambda: result.value, shown)
+    if result.path is not None and model is not result.value:
+        label, options = _scene_key(name, engine, {})
+        store(_SCENE_MODELS, label, model, options)
+    return result._replace(value=model)
 
 
 def _scene_key(name: str, engine: str, changes: dict[str, Any]) -> tuple[str, str | None]:

@@ -22,6 +22,8 @@ from supple.rig.motion.motion_names import is_pattern, matching_names, one_name,
 STEP = 1 / 15
 #: Largest number of times, and of skin vertices, that are evaluated.
 MOST_MOMENTS, MOST_VERTICES = 40, 160
+#: Largest number of times at which the liveliest part of a motion is searched.
+MOST_PART_MOMENTS = 600
 
 
 def chosen_motion(character: Character, motion: Motion | str | None) -> Motion:
@@ -85,6 +87,27 @@ def liveliness(character: Character, motion: Motion) -> float:
     second = places[0] - 2 * places[1] + places[2]
     rms = float(np.sqrt(np.mean(np.einsum("tni,tni->tn", second, second)))) / size
     return rms if np.isfinite(rms) and character.rig.n_vertices else 0.0
+
+
+def liveliest_part(character: Character, motion: Motion, seconds: float) -> tuple[float, float]:
+    """Return the first and last time, in s, of the liveliest part of a motion.
+
+    The part has `seconds`, or the duration of a shorter motion.
+    """
+    first, last = float(motion.times[0]), float(motion.times[-1])
+    if not seconds < last - first:
+        return first, last
+    # Evenly spaced, and so many that a part has ten.
+    spacing = max(seconds / 10, (last - first) / MOST_PART_MOMENTS)
+    times = np.arange(first, last, spacing)
+    vertices = _sample_vertices(character.surface)
+    places = [_places(character, motion, times + k * STEP, vertices) for k in (-1, 0, 1)]
+    second = places[0] - 2 * places[1] + places[2]
+    squares = np.nan_to_num(np.einsum("tni,tni->t", second, second))
+    count = max(1, min(round(seconds / spacing), len(times)))
+    sums = np.convolve(squares, np.ones(count), "valid")
+    start = min(float(times[int(np.argmax(sums))]), last - seconds)
+    return start, start + seconds
 
 
 def _sample_times(motion: Motion) -> tuple[float, Floats]:

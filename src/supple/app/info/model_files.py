@@ -277,6 +277,8 @@ def _motion_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def model_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts of the result of `describe_model` for a pose-space model."""
+    from supple.engines.common.accuracy import accuracy_words
+
     model = described["model"]
     yield "model", f"{model['name']}, {model['material']}, interpolated in {model['interpolation']}"
     yield _surface_line(model)
@@ -294,6 +296,8 @@ def model_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for part, size in described["bytes_by_part"].items():
         if size >= 0.01 * described["bytes"]:
             yield "megabytes", f"{size / 1e6:.3f} {part}"
+    if words := accuracy_words(described["report"]):
+        yield "accuracy", words
     for name in FIGURES:
         if name in described["report"]:
             yield name.replace("_", " "), _figures(described["report"][name])

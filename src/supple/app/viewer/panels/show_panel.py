@@ -11,13 +11,18 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from supple.app.pictures.drawing import label
 from supple.app.viewer.meter import Costs
 from supple.app.viewer.panels.rows import Row, add_rows, attribute
 from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.session.session import Session
+from supple.engines.common.accuracy import accuracy_words
 
 #: Limits of the sliders of full colour: in percent of the size, and in kPa.
 DISPLACEMENTS, PRESSURES = (0.2, 10.0, 0.1), (0.1, 100.0, 0.1)
+
+#: Most letters of the line about the model.
+LONGEST_LINE = 160
 
 
 class ShowPanel:
@@ -26,7 +31,10 @@ class ShowPanel:
     def __init__(self, server: viser.ViserServer, session: Session[Any], scene: SceneView) -> None:
         self._gui, self._session, self._scene = server.gui, session, scene
         self.colour: Any = add_rows(server.gui, session, self._rows())["Colour by"]
-        if hasattr(session.actor.model, "pose_names"):
+        model = session.actor.model
+        if words := accuracy_words(getattr(model, "report", {})):
+            server.gui.add_markdown(f"Model as built: {label(words, LONGEST_LINE)}")
+        if hasattr(model, "pose_names"):
             self._add_sheet()
 
     def _rows(self) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Singles
 from supple.checks import checked_whole_numbers
+from supple.engines.common.accuracy import Accuracy
 from supple.engines.common.flesh_fields import (
     FLESH_SCHEMA,
     UNIT_TOLERANCE,
@@ -320,6 +321,7 @@ def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
         raise SuppleError(f"a model's report must be plain, finite figures ({error})") from error
     if not isinstance(figures, dict) or len(text) > LONGEST_REPORT:
         raise SuppleError("a model's report must be a dict of figures, below a megabyte")
+    Accuracy.of(figures)  # refuses invalid figures
     return figures
 
 

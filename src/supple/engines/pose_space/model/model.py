@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats
 from supple.checks import numbers
+from supple.engines.common.accuracy import Accuracy
 from supple.engines.common.flesh_fields import built_flesh
 from supple.engines.common.model_file import part_sizes
 from supple.engines.pose_space.interpolation import interpolated_basis
@@ -100,14 +101,21 @@ class PoseSpaceModel(ModelFields):
         return np.unique(np.concatenate(self.basis_vertices))
 
     @property
-    def figures(self) -> dict[str, int]:
-        """Sizes: ``tets``, ``poses``, ``modes`` and ``regions``."""
-        return {
+    def accuracy(self) -> Accuracy | None:
+        """Measured distance from the full simulation; None if it was not measured."""
+        return Accuracy.of(self.report)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Sizes ``tets``, ``poses``, ``modes`` and ``regions``; ``full_distance`` if measured."""
+        sizes = {
             "tets": len(self.mesh.tets),
             "poses": self.n_poses,
             "modes": self.n_modes,
             "regions": len(self.regions),
         }
+        accuracy = self.accuracy
+        return sizes if accuracy is None else {**sizes, "full_distance": accuracy.distance}
 
     def mass_product(self, i: int, j: int) -> Floats:
         """Return the row of `mass_products` of poses i and j as a symmetric matrix, (r, r)."""

@@ -1,0 +1,279 @@
+"""Comparison of a reduced model with the full simulation at the end of a build.
+
+The liveliest part of the character's motions, or of the wiggle of a character without any, is
+played by the reduced and by the full model. Work is bounded by numbers of tets and iterations, not
+by the clock, so that the same model has the same accuracy on every machine.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from supple.anatomy.flesh_presets import Flesh
+from supple.arrays import Floats, Singles
+from supple.dynamics.root_frame import to_world
+from supple.engines.common.accuracy import ACCURACY, LONGEST_NAME, Accuracy, distance_words
+from supple.engines.engine import CharacterModel, Engine, engine_named
+from supple.errors import SolverError, SuppleWarning, warn
+from supple.linalg.blas import single_threaded
+from supple.playback.bake_plan import bake_simulator
+from supple.playback.final_take import CONVERGING, LEAST_DISPLACEMENT
+from supple.playback.motion_choice import chosen_motion, liveliest_part
+from supple.playback.player import Player
+from supple.playback.take import stable_take
+from supple.progress import unreported
+from supple.reduction.build_log import BuildLog
+from supple.rig.character import Character
+from supple.rig.motion.motion import Motion
+from supple.rig.protocol import Rig
+from supple.rig.skeleton.skinning import skinned_rigs
+
+#: Stage of a build's log.
+STAGE = "comparison with full"
+#: Seconds of the liveliest part, and of the motion before it that is played too: flesh starts
+#: undeformed.
+PART, LEAD = 0.5, 0.2
+#: Newton iterations of the full simulation, times its tets: about three seconds of work, a tenth
+#: of a build. Violent motions take more iterations, and a shorter part of them is compared.
+MOST_WORK = 4_000_000
+#: Fewest compared frames, of large bodies and violent motions.
+FEWEST_FRAMES = 12
+#: Options of the full simulation. The tolerance changes the distance by less than 0.001 from
+#: `CONVERGING`.
+FULL = {**CONVERGING, "tolerance": 1e-4}
+#: Steps per compared frame.
+EVERY = 2
+#: Options that determine the reduction. If one is given, the build keeps it: a bad model is neither
+#: built again nor warned of, but its distance is shown.
+REDUCTION = (
+    "modes",
+    "poses",
+    "most_poses",
+    "regions",
+    "basis",
+    "tets",
+    "elastic_cubature",
+    "inertial_cubature",
+    "interpolation",
+    "contacts",
+    "obstacles",
+)
+#: Columns of a second build, relative to the first; cubature grows with them.
+MORE = 1.6
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """How a model is compared with the full simulation: its engine, flesh and loads.
+
+    `automatic` is True if no option of `REDUCTION` was given, `stiffen` if the reduced flesh may be
+    stiffened as `supple.bake` does; `flesh` and `scaled_loads` are as for `bake_simulator`.
+    """
+
+    row: Engine
+    flesh: str | Flesh = "normal"
+    scaled_loads: bool = True
+    automatic: bool = False
+    stiffen: bool = True
+
+    @classmethod
+    def of(
+        cls, engine: str, flesh: str | Flesh, scaled_loads: bool, given: Mapping[str, Any]
+    ) -> Comparison:
+        """Return the comparison for an engine and the given options of a build."""
+        row = engine_named(engine, "character")
+        automatic = not {*given} & {*REDUCTION}
+        stiffen = row.may_stiffen and given.get("young") is None
+        return cls(row, flesh, scaled_loads, automatic, stiffen)
+
+    @property
+    def possible(self) -> bool:
+        """Whether the engine is reduced, and has an unreduced counterpart."""
+        return self.row.unreduced not in ("", self.row.name)
+
+    def checked(self, build: Callable[..., Any], log: BuildLog) -> Any:
+        """Build a model and measure its accuracy; if it is bad, build another and keep the better.
+
+        `build` takes options that replace those of the build. The returned model has its accuracy
+        in its report. A SuppleWarning says if it is still bad.
+        """
+        model = self._measured(build(), log)
+        if not self.automatic or not _bad(model):
+            return model
+        changes = _other_reduction(model)
+        self._announce(model, changes, log)
+        other = self._measured(build(**changes), log)
+        model = other if _distance(other) < _distance(model) else model
+        if not _bad(model):
+            return model
+        accuracy = Accuracy.of(model.report)
+        assert accuracy is not None
+        place = f", mostly at {accuracy.worst}" if accuracy.worst else ""
+        warn(
+            f"{model.name}: the reduced model is {distance_words(accuracy.distance)}{place}, "
+            f'in "{accuracy.motion}"; use final quality, or firmer flesh'
+        )
+        return model
+
+    def _announce(self, model: Any, changes: Mapping[str, Any], log: BuildLog) -> None:
+        """Show in the log why a model is built again, and how."""
+        how = ", ".join(f"{name} {value}" for name, value in changes.items())
+        with log.stage(STAGE):
+            log.tell(1.0, f"{distance_words(_distance(model))}; building again: {how}")
+
+    def _measured(self, model: Any, log: BuildLog) -> Any:
+        if not self.possible:
+            return model
+        with log.stage(STAGE):
+            return self.measured(model)
+
+    def measured(self, model: Any) -> Any:
+        """Return the model with its accuracy in its report; unchanged if it cannot be measured."""
+        accuracy = self.accuracy(model) if hasattr(model, "report") else None
+        if accuracy is None:
+            return model
+        return replace(model, report={**model.report, ACCURACY: accuracy.figures()})
+
+    def accuracy(self, model: CharacterModel) -> Accuracy | None:
+        """Play the liveliest part by both; return their distance, None if a simulation diverges."""
+        dt = self.row.longest_step
+        motion, start, end = _part(model)
+        with warnings.catch_warnings(), single_threaded():
+            warnings.simplefilter("ignore", SuppleWarning)
+            try:
+                full = self._player(model, self.row.unreduced, motion, start, end, dt, FULL)
+                true, rig = _full_frames(full)
+                end = full.time
+                reduced = stable_take(
+                    lambda factor: self._player(
+                        model, self.row.name, motion, start, end, dt, {"stiffness": factor}
+                    ),
+                    EVERY,
+                    unreported,
+                    self.stiffen,
+                )
+            except SolverError:
+                return None
+        assert reduced.frames is not None
+        frames = reduced.frames[: len(true)]
+        return _compared(model, motion, frames, true, rig, start, end, reduced.stiffness)
+
+    def _player(
+        self,
+        model: CharacterModel,
+        engine: str,
+        motion: Motion,
+        start: float,
+        end: float,
+        dt: float,
+        options: Mapping[str, Any],
+    ) -> Player:
+        simulator = bake_simulator(
+            model, dt, flesh=self.flesh, engine=engine, scaled_loads=self.scaled_loads, **options
+        )
+        full = engine == self.row.unreduced
+        return Player(simulator, motion, start=start, end=end, ahead=full)
+
+
+def _distance(model: Any) -> float:
+    """Return the distance in a model's report; infinite if it was not measured."""
+    accuracy = Accuracy.of(model.report)
+    if accuracy is None:
+        return np.inf
+    return 0.0 if accuracy.distance is None else accuracy.distance
+
+
+def _bad(model: Any) -> bool:
+    accuracy = Accuracy.of(model.report)
+    return accuracy is not None and accuracy.bad
+
+
+def _other_reduction(model: Any) -> dict[str, Any]:
+    """Return options of the second build of a bad model: modes, or more columns.
+
+    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier ones;
+    forces of modes are fitted to random displacements.
+    """
+    if model.report.get("elastic_error", {}).get("forces") == "motions":
+        return {"basis": "modes"}
+    return {"modes": round(MORE * model.n_modes)}
+
+
+def _part(model: CharacterModel) -> tuple[Motion, float, float]:
+    """Return a motion, and the first and last time in s of the part to be played."""
+    character = Character(model.name, model.surface, model.rig, dict(model.motions))
+    motion = chosen_motion(character, None)
+    start, _ = liveliest_part(character, motion, PART)
+    start = max(float(motion.times[0]), start - LEAD)
+    return motion, start, min(start + LEAD + PART, float(motion.times[-1]))
+
+
+def _full_frames(player: Player) -> tuple[Singles, Floats]:
+    """Return frames (t, n̄, 3) of the full simulation and of the rig, until `MOST_WORK` is done."""
+    model = player.simulator.model
+    most = MOST_WORK / max(len(model.mesh.tets), 1)
+    frames, rigs, iterations = [], [], 0
+    for step in range(player.n_steps + 1):
+        if step:
+            iterations += getattr(player.step(), "iterations", 0)
+        if step % EVERY == 0:
+            frames.append(player.surface())
+            shown = player.shown
+            rigs.append(to_world(shown.roots[step], model.rig(shown.poses[step])))
+            if iterations >= most and len(frames) >= FEWEST_FRAMES:
+                break
+    skins = np.array(frames)
+    if not np.isfinite(skins).all():
+        raise SolverError("the full simulation diverges")
+    return skins, np.array(rigs)
+
+
+def _compared(
+    model: CharacterModel,
+    motion: Motion,
+    frames: Singles,
+    true: Singles,
+    rig: Floats,
+    start: float,
+    end: float,
+    stiffness: float,
+) -> Accuracy:
+    """Return the accuracy of frames (t, n̄, 3), compared with the true ones and the rig's."""
+    errors = np.square(frames.astype(np.float64) - true).sum(axis=(0, 2))  # (n̄,)
+    moved = float(np.square(true - rig).sum())
+    reduced = float(np.square(frames - rig).sum())
+    least = LEAST_DISPLACEMENT * model.surface.size
+    distance = amplitude = None
+    if moved > least**2 * true.size:
+        distance, amplitude = (float(np.sqrt(each / moved)) for each in (errors.sum(), reduced))
+    return Accuracy(
+        distance=_rounded(distance),
+        amplitude=_rounded(amplitude),
+        motion=motion.name[:LONGEST_NAME],
+        start=round(start, 3),
+        seconds=round(end - start, 3),
+        frames=len(frames),
+        stiffness=stiffness,
+        worst="" if distance is None else _worst_joint(model.rig, errors)[:LONGEST_NAME],
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return a number with three digits, which the same simulation has on every machine."""
+    return None if value is None else min(float(f"{value:.3g}"), 1e6)
+
+
+def _worst_joint(rig: Rig, errors: Floats) -> str:
+    """Return the joint whose skin, by its largest weight, has the largest sum of errors (n̄,)."""
+    skinned = skinned_rigs(rig)
+    if len(skinned) != 1 or skinned[0].n_vertices != len(errors):
+        return ""
+    joints, weights = skinned[0].joints, skinned[0].weights
+    leading = joints[np.arange(len(joints)), np.argmax(weights, axis=1)]
+    sums = np.bincount(leading, errors, minlength=skinned[0].skeleton.n_joints)
+    return str(skinned[0].skeleton.names[int(np.argmax(sums))])
