@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from supple.dynamics.rigid_object import RigidObject
     from supple.elastic.material import Material
     from supple.engines.factory import Simulator, load_model
-    from supple.engines.full.full_simulator import FullSimulator
+    from supple.engines.full.factory import FullSimulator
     from supple.engines.pose_space.crowd import Crowd
     from supple.engines.pose_space.model.model import PoseSpaceModel
     from supple.engines.stvk.free.simulator import FreeStvkSimulator

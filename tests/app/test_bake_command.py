@@ -488,7 +488,7 @@ def test_a_bake_ends_with_where_flesh_moves_and_what_is_hard(capsys):
     )
     assert re.match(far, figures["flesh_moves"])
     assert re.match(r"\d+ % of the skin", figures["flesh_hard"])
-    assert f"flesh {figures['flesh_moves']} hard {figures['flesh_hard']} wrote run.npz" in said
+    assert f"flesh {figures['flesh_moves']} hard {figures['flesh_hard']} truth " in said
 
 
 @pytest.mark.filterwarnings("default::supple.errors.SuppleWarning")

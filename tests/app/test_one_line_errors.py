@@ -10,8 +10,8 @@ import pytest
 
 from supple.checks import shown
 from supple.elastic.material import Material
+from supple.engines.full.factory import FullSimulator
 from supple.engines.full.full_character import FullCharacterSimulator
-from supple.engines.full.full_simulator import FullSimulator
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.free.simulator import FreeStvkSimulator
 from supple.engines.stvk.haptics.haptic_ball import HapticBall

@@ -11,7 +11,7 @@ import supple
 from helpers.build_samples import bar_options, bending_bar
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.full.full_simulator import FullSimulator
+from supple.engines.full.factory import FullSimulator
 from supple.engines.pose_space.interpolation import reduced_frequencies
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError

@@ -17,7 +17,7 @@ from helpers.build_samples import (
     stepped_model,
 )
 from supple.anatomy.flesh_presets import flesh_material, stiffness_factors
-from supple.engines.full.full_simulator import FullSimulator
+from supple.engines.full.factory import FullSimulator
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError, SuppleWarning
 from supple.maths.rotations import exponential, to_matrix

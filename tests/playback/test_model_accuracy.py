@@ -222,7 +222,7 @@ def test_info_build_and_page_show_the_words(measured, tmp_path):
     assert baked.report["full_distance"] == measured.accuracy.distance
     write_page(tmp_path / "arm.html", baked)
     text = (tmp_path / "arm.html").read_text("utf-8")
-    assert f"The reduced model is {distance_words(measured.accuracy.distance)}." in text
+    assert f"reduced model, {distance_words(measured.accuracy.distance)}" in text
 
 
 def test_the_threshold_changes_the_words(monkeypatch):

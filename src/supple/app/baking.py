@@ -74,13 +74,11 @@ def run_bake(
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
         plans = bake_plans(source.character, options, live)
         built = source.model is None and options.model is None
-        stepping: dict[str, Any] = {}
-        if built:
-            stepping = _stepping(options, touch, played_engine(live, options.quality), live)
+        row = played_engine(live, options.quality)
+        stepping = _stepping(options, touch, row, live) if built else {}
         choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
         row = played_engine(live, choice.quality)
-        if built:
-            stepping = _stepping(options, touch, row, live)
+        stepping = _stepping(options, touch, row, live) if built else {}
         plans = [plan.stepped_by(row.name) for plan in plans]
         targets = _checked_files(target, source.character, plans, Path(given), options)
         values = flesh_values(source, options, options.model)
@@ -109,13 +107,12 @@ def run_bake(
     if look is not None:
         look(bakes)
     # Computed last, so that a failure here cannot lose the bake.
-    live_model, live_request = ready.model, None
-    if row is not live:
-        if built:
-            live_model = kept_model(source, flesh=options.flesh, engine=live.name, **values)
-        live_request = BakeRequest(source, live_model, live, live_stepping)
+    live_model = ready.model
+    if row is not live and built:
+        live_model = kept_model(source, flesh=options.flesh, engine=live.name, **values)
     if live_model is not None and live_model.engine == live.name:
-        _measure_distances(bakes, plans, live_request, live_model, live_stepping, quiet)
+        live_request = BakeRequest(source, live_model, live, live_stepping)
+        _measure_distances(bakes, plans, live_request, row is live, quiet)
     figures = reported_bakes(bakes) | {
         "flesh": options.flesh,
         "loop": bakes[0].loop,
@@ -158,24 +155,22 @@ def _checked_files(
 def _measure_distances(
     bakes: Sequence[BakedMotion],
     plans: Sequence[BakePlan],
-    live: BakeRequest | None,
-    model: Any,
-    stepping: dict[str, Any],
+    live: BakeRequest,
+    is_live: bool,
     quiet: bool,
 ) -> None:
     """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes live bakes to compare with; None if `bakes` are live. `model` and `stepping` are
-    those of live quality. An error here is a warning: the bakes are complete.
+    `live` makes live bakes to compare with, unless `bakes` are live (`is_live`). An error here is a
+    warning: the bakes are complete.
     """
     for baked, plan in zip(bakes, plans, strict=True):
         try:
-            shown = baked if live is None else _live_bake(live, plan, baked.loop, quiet)
-            content = content_of(
-                model, shown.motion, shown.rate, shown.loop, stepping, reduced=True
-            )
+            shown = baked if is_live else _live_bake(live, plan, baked.loop, quiet)
+            played = shown.motion, shown.rate, shown.loop, live.simulation
+            content = content_of(live.model, *played, reduced=True)
             distance = known_distance(content)
-            if live is not None:
+            if not is_live:
                 distance = float(f"{displacement_change(shown, baked):.4g}")
                 remember_distance(content, distance)
         except Exception as error:

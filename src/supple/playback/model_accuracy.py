@@ -102,6 +102,8 @@ class Comparison:
         `build` takes options that replace those of the build. The returned model has its accuracy
         in its report. A SuppleWarning says if it is still bad.
         """
+        if not self.possible:
+            return build()
         model = self._measured(build(), log)
         if not self.automatic or not _bad(model):
             return model
@@ -127,8 +129,6 @@ class Comparison:
             log.tell(1.0, f"{distance_words(_distance(model))}; building again: {how}")
 
     def _measured(self, model: Any, log: BuildLog) -> Any:
-        if not self.possible:
-            return model
         with log.stage(STAGE):
             return self.measured(model)
 

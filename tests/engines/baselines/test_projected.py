@@ -15,7 +15,7 @@ from supple.elastic.material import Material
 from supple.engines.baselines import pose_bases
 from supple.engines.baselines.projected import PosedSubspace, ProjectedSimulator
 from supple.engines.baselines.subspace import Subspace, reduced_equilibrium
-from supple.engines.full.full_simulator import FullSimulator
+from supple.engines.full.factory import FullSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
 from supple.engines.pose_space.simulator import PoseSpaceSimulator

@@ -15,9 +15,9 @@ from supple.dynamics.root_frame import acting_gravity, checked_root, to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
+from supple.engines.full.factory import FullSimulator
 from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.full.full_character import FullCharacterSimulator
-from supple.engines.full.full_simulator import FullSimulator
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, to_matrix
 from supple.rig.motion.motion import Motion

@@ -11,7 +11,7 @@ import scipy.linalg
 from supple.elastic.body import ElasticBody
 from supple.elastic.equilibrium import free_unknowns, static_equilibrium
 from supple.elastic.material import Material
-from supple.engines.full.full_simulator import FullSimulator
+from supple.engines.full.factory import FullSimulator
 from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.mesh.tets import TetMesh
 from supple.scenes.bodies.beam import beam

@@ -24,7 +24,7 @@ from helpers.free_body_samples import (
 )
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.full.full_simulator import FullSimulator
+from supple.engines.full.factory import FullSimulator
 from supple.engines.stvk.free.simulator import FreeStvkSimulator
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator

@@ -10,7 +10,7 @@ import pytest
 from supple.compiled.jit import compiled_fused
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.full.full_simulator import FullSimulator
+from supple.engines.full.factory import FullSimulator
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.stvk_step import add_symmetric, padded_pairs, quadratic_blocks

@@ -15,8 +15,8 @@ from supple.saving import write_whole
 
 PAGE = "reproduce.md"
 #: Entries that are not shown in tables.
-_WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark")
-_WORDS += ("flesh_moves", "flesh_hard", "advice")  # lines above the tables of a bake
+_WORDS = {"title", "message", "note", "pictures", "quick", "seconds", "benchmark"}
+_WORDS |= {"flesh_moves", "flesh_hard", "advice"}  # lines above the tables of a bake
 #: Most columns of a table; wider ones are transposed.
 _WIDEST = 6
 Grid = tuple[str, list[str], list[list[str]]]
