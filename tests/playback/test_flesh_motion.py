@@ -11,9 +11,10 @@ from helpers.build_samples import STEPPED, bending_bar, jointed_arm, stepped_mod
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import EDITED, RegionEntry
 from supple.errors import SuppleWarning
+from supple.playback import flesh_motion
 from supple.playback.baking import bake
 from supple.playback.flesh_motion import FleshMotion, SkinNames, report_flesh
-from supple.playback.hard_skin import BY_FILE, hard_skin
+from supple.playback.hard_skin import BY_FILE, HardPart, HardSkin, hard_skin
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.motion.motion import Motion
 
@@ -72,12 +73,20 @@ def test_still_flesh_is_a_warning_with_the_reason():
     assert "made 8 times as stiff, as the motion is violent" in still(violent, None)
 
 
-@pytest.mark.parametrize(("joints", "said"), [(("upper", "fore"), "all of the skin is held hard")])
-def test_still_flesh_that_is_held_hard_says_so_and_what_to_edit(joints, said):
+def test_still_flesh_of_a_mostly_hard_body_names_the_hard_parts(monkeypatch):
     baked = swing()
-    entries = {joint: RegionEntry("limb", 0.0, "hard", (EDITED,)) for joint in joints}
+    soft = baked.character.surface.vertices[:, 0] > 0.8
+    parts = (HardPart("saddle", 0.8, "rigid pieces"),)
+    monkeypatch.setattr(flesh_motion, "hard_skin", lambda *_: HardSkin(~soft, 0.8, parts))
+    expected = "80 % of the skin is held hard: saddle (rigid pieces); make parts soft"
+    assert expected in still(baked, None)
+
+
+def test_still_flesh_that_is_all_hard_says_so_and_what_to_edit():
+    baked = swing()
+    entries = {joint: RegionEntry("limb", 0.0, "hard", (EDITED,)) for joint in ("upper", "fore")}
     message = still(baked, None, anatomy=anatomy_of(baked.character, entries=entries))
-    assert said in message
+    assert "all of the skin is held hard" in message
     assert "make parts soft in an anatomy file, or use anatomy none" in message
     assert baked.report["hard"] == 1
     assert baked.report["hard_parts"][0]["why"] == BY_FILE

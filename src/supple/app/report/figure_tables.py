@@ -14,9 +14,10 @@ from rich.table import Table
 from supple.saving import write_whole
 
 PAGE = "reproduce.md"
+#: Descriptions of a bake, which its page shows above the tables.
+BAKE_LINES = ("flesh_moves", "flesh_hard", "advice")
 #: Entries that are not shown in tables.
-_WORDS = {"title", "message", "note", "pictures", "quick", "seconds", "benchmark"}
-_WORDS |= {"flesh_moves", "flesh_hard", "advice"}  # lines above the tables of a bake
+_WORDS = ("title", "message", "note", "pictures", "quick", "seconds", "benchmark", *BAKE_LINES)
 #: Most columns of a table; wider ones are transposed.
 _WIDEST = 6
 Grid = tuple[str, list[str], list[list[str]]]
