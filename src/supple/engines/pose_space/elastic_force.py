@@ -133,8 +133,8 @@ def add_elastic(tables, kind, projected, points, blend, system, scratch):  # typ
     `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
     `system` a `System`, and `kind` the number of the material. If `projected`, the stiffness of
     every tet is made positive semi-definite. Returns the number of tets skipped because the pose
-    flattens them, and the number of nearly flat or inverted tets (xu2016 eq. 21, 22; counted only
-    for materials that do not resist inversion).
+    flattens them, and the number of inverted tets, for materials that do not resist inversion also
+    of nearly flat ones (xu2016 eq. 21, 22).
     """
     left_out, squeezed = 0, 0
     for group in range(len(tables.width)):
@@ -227,20 +227,23 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 
 @compiled_fused
 def _add_tet(tables, weights, kind, projected, tet, scale, width, at, scratch):  # type: ignore[no-untyped-def]
-    """Add a tet's force to `scratch.force`; write V ∂P/∂F G; return whether it is squeezed."""
+    """Add a tet's force to `scratch.force`; write V ∂P/∂F G; return whether it is squeezed.
+
+    Tets of materials that resist inversion count as squeezed where they are inverted, others where
+    linear forces restore them.
+    """
     F, P, H = scratch.deformation, scratch.stress, scratch.derivative
     parameters = scratch.parameters
     stress_and_derivative(kind, F, parameters, P, H, scratch.material)
     if projected:
         project_psd(F, is_isotropic(kind), H, scratch.projection)
-    squeezed = False
-    # These materials do not resist inversion, and a tet could stay inverted.
-    if not resists_inversion(kind):
-        ratio = _volume_ratio(F)
-        if ratio < SQUEEZED:
-            squeezed = True
-            part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
-            _blend_with_linear(kind, F, part, parameters, scratch)
+    ratio = _volume_ratio(F)
+    squeezed = ratio < 0.0
+    # Other materials do not resist inversion, and a tet could stay inverted.
+    if ratio < SQUEEZED and not resists_inversion(kind):
+        squeezed = True
+        part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
+        _blend_with_linear(kind, F, part, parameters, scratch)
     if len(tables.moduli):
         mu, lam = tables.moduli[tet, 0], tables.moduli[tet, 1]
         if len(tables.young):
