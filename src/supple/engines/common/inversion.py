@@ -17,9 +17,9 @@ from supple.compiled.jit import compiled_fused
 from supple.mesh.tets import TetMesh
 
 #: Seconds for which flesh may be inverted, and the time constant in s of its way back.
-PATIENCE, RETURN = 0.03, 0.0125
+PATIENCE, RETURN = 0.02, 0.0125
 #: Least det F of all tets at which the way back ends.
-RESTORED = 0.4
+RESTORED = 0.7
 #: Part of the volume that must be inverted: a single tet is left to its material.
 INVERTED_PART = 0.01
 #: Largest number of tets that are watched.

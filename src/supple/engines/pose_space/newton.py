@@ -42,7 +42,7 @@ ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 
 RESTORING = 0.25
 #: Part of the cubature tets of a material that resists inversion that counts as a limit where it is
 #: inverted. In folds of the rest shape, a few often are.
-INVERTED = 0.05
+INVERTED = 0.025
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 
@@ -204,7 +204,9 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
             stiffness[i, i:n] = 0  # entries below the diagonal are not read
             force[i] = 0
         beyond = _scale_to_range(system, blend)
-        left_out, squeezed = add_elastic(elastic, kind, attempt > 0, points, blend, system, scratch)
+        left_out, squeezed = add_elastic(
+            elastic, kind, attempt > 0, points, blend, system, beyond, scratch
+        )
         if left_out > 0:
             flags |= REST
         if squeezed > (INVERTED * len(elastic.corners) if resists_inversion(kind) else 0):

@@ -306,14 +306,14 @@ class BodySystem:
     def lead_back(self, chain: BoneChain, start: BoneChain, h: float, loaded: bool) -> set[str]:
         """Lead flesh that stays inside out to rest, after a stage of h; return acting limits.
 
-        Flesh that is stretched beyond `FARTHEST` is cut to it.
+        Flesh that is stretched beyond `FARTHEST` is cut to it. Flesh in contact is not changed.
         """
         write_orientation(self.model.flesh, self.phi, self._found)
         inverted, lowest, largest = self._found.tolist()
-        loaded = loaded or self._contact.count > 0
-        found, part = self._watch.update(inverted, lowest, loaded, h)
+        touches = self._contact.count > 0
+        found, part = self._watch.update(inverted, lowest, loaded or touches, h)
         limits = {"inversion"} if found else set()
-        if largest > FARTHEST:
+        if largest > FARTHEST and not touches:
             part *= FARTHEST / largest
             limits.add("displacement")
         if part < 1.0:

@@ -70,9 +70,10 @@ def sampled_gradients(rest: Floats, basis: Floats) -> Floats:
     edges = rest[near] - rest[near].mean(axis=1, keepdims=True)
     moved = (basis[near] - basis[near].mean(axis=1, keepdims=True)).reshape(*near.shape, -1)
     fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
-    chosen = _well_fitted(edges, moved, fitted, basis.shape[2])
-    turned = fitted.reshape(len(spread), 3, 3, -1).swapaxes(1, 2)
-    return np.ascontiguousarray(turned[chosen].reshape(int(chosen.sum()), 9, -1))
+    r = basis.shape[2]
+    chosen = _well_fitted(edges, moved, fitted, r)
+    turned = fitted.reshape(len(spread), 3, 3, r).swapaxes(1, 2)
+    return np.ascontiguousarray(turned[chosen].reshape(-1, 9, r))
 
 
 def _spread(points: Floats, most: int) -> Ints:
@@ -107,7 +108,7 @@ def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
     progress[LED], bound = 0, 0.0
     for i in range(len(q)):
         bound += abs(q[i]) * watch.reaches[i]
-    if bound < 1.0:  # no sample can be inverted
+    if bound < 1.0 or count == 0:  # no sample can be inverted
         if progress[LEADING] or watch.lasting[0] > 0.0 or progress[NEXT] > 0:
             _restart(watch)
         return False

@@ -23,8 +23,10 @@ from supple.engines.stvk.rigid_integrals import RigidMoments
 from supple.engines.stvk.stvk_step import (
     DAMPING,
     MASS,
+    POSITION,
     SECANT,
     TANGENT,
+    VELOCITY,
     StepArrays,
     copy_row,
     evaluate_tangent,
