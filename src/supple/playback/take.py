@@ -38,7 +38,7 @@ _EFFECTS = {
     "stiffness": "flesh is deformed so much that its stiffness was approximated",
     "rest": "the pose flattens flesh, whose stress was left out",
     "displacement": "flesh moved too far from the rig and was held",
-    "inversion": "flesh was nearly turned inside out and is held by linear forces",
+    "inversion": "flesh was turned inside out, or nearly, and was led back",
 }
 
 

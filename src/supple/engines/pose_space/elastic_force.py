@@ -124,7 +124,7 @@ class ElasticScratch(NamedTuple):
 
 
 @compiled_fused
-def add_elastic(tables, kind, projected, points, blend, system, scratch):  # type: ignore[no-untyped-def]
+def add_elastic(tables, kind, projected, points, blend, system, beyond, scratch):  # type: ignore[no-untyped-def]
     """Add K̂ and f̂ at `system.z` to `system.stiffness`, upper triangle, and `system.force`.
 
     With `tables.moduli`, the linear part (in K₀) is subtracted from the force and, unless
@@ -132,9 +132,10 @@ def add_elastic(tables, kind, projected, points, blend, system, scratch):  # typ
 
     `points` (k, 3) are rest positions of the cubature's vertices, `blend` is a `Blend` at the pose,
     `system` a `System`, and `kind` the number of the material. If `projected`, the stiffness of
-    every tet is made positive semi-definite. Returns the number of tets skipped because the pose
-    flattens them, and the number of nearly flat or inverted tets (xu2016 eq. 21, 22; counted only
-    for materials that do not resist inversion).
+    every tet is made positive semi-definite. `beyond` is the factor on z of the actual flesh, in
+    which tets count as inverted. Returns the number of tets skipped because the pose
+    flattens them, and the number of inverted tets, for materials that do not resist inversion also
+    of nearly flat ones (xu2016 eq. 21, 22).
     """
     left_out, squeezed = 0, 0
     for group in range(len(tables.width)):
@@ -153,7 +154,7 @@ def add_elastic(tables, kind, projected, points, blend, system, scratch):  # typ
             young, poisson, fixed = tables.young, tables.poisson, tables.parameters
             pose_parameters(kind, young, poisson, blend.weights, tet, fixed, scratch.parameters)
             squeezed += _add_tet(
-                tables, blend.weights, kind, projected, tet, scale, width, filled, scratch
+                tables, blend.weights, kind, projected, tet, scale, width, filled, beyond, scratch
             )
             filled += 9 * width
             if filled >= MOST_ROWS * width:
@@ -226,21 +227,24 @@ def _write_corner_frames(frames, corners, tet, g, out):  # type: ignore[no-untyp
 
 
 @compiled_fused
-def _add_tet(tables, weights, kind, projected, tet, scale, width, at, scratch):  # type: ignore[no-untyped-def]
-    """Add a tet's force to `scratch.force`; write V ∂P/∂F G; return whether it is squeezed."""
+def _add_tet(tables, weights, kind, projected, tet, scale, width, at, beyond, scratch):  # type: ignore[no-untyped-def]
+    """Add a tet's force to `scratch.force`; write V ∂P/∂F G; return whether it is squeezed.
+
+    Tets of materials that resist inversion count as squeezed where they are inverted, others where
+    linear forces restore them.
+    """
     F, P, H = scratch.deformation, scratch.stress, scratch.derivative
     parameters = scratch.parameters
     stress_and_derivative(kind, F, parameters, P, H, scratch.material)
     if projected:
         project_psd(F, is_isotropic(kind), H, scratch.projection)
-    squeezed = False
-    # These materials do not resist inversion, and a tet could stay inverted.
-    if not resists_inversion(kind):
-        ratio = _volume_ratio(F)
-        if ratio < SQUEEZED:
-            squeezed = True
-            part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
-            _blend_with_linear(kind, F, part, parameters, scratch)
+    ratio = _volume_ratio(F)
+    squeezed = ratio < 0.0 if beyond == 1.0 else _is_inverted(F, beyond, scratch.material[0])
+    # Other materials do not resist inversion, and a tet could stay inverted.
+    if ratio < SQUEEZED and not resists_inversion(kind):
+        squeezed = True
+        part = min((SQUEEZED - ratio) / (SQUEEZED - FLAT), 1.0)
+        _blend_with_linear(kind, F, part, parameters, scratch)
     if len(tables.moduli):
         mu, lam = tables.moduli[tet, 0], tables.moduli[tet, 1]
         if len(tables.young):
@@ -280,6 +284,16 @@ def _volume_ratio(F):  # type: ignore[no-untyped-def]
         + F[0, 1] * (F[1, 2] * F[2, 0] - F[1, 0] * F[2, 2])
         + F[0, 2] * (F[1, 0] * F[2, 1] - F[1, 1] * F[2, 0])
     )
+
+
+@compiled_fused
+def _is_inverted(F, beyond, actual):  # type: ignore[no-untyped-def]
+    """Return whether I + `beyond` (F − I), which is written to `actual`, is inverted."""
+    for i in range(3):
+        for j in range(3):
+            actual[i, j] = beyond * F[i, j]
+        actual[i, i] += 1.0 - beyond
+    return _volume_ratio(actual) < 0.0
 
 
 @compiled_fused

@@ -13,6 +13,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused
 from supple.dynamics.integrators import StageCoefficients
+from supple.elastic.densities.dispatch import resists_inversion
 from supple.engines.pose_space.blend import Blend
 from supple.engines.pose_space.elastic_force import ElasticScratch, ElasticTables, add_elastic
 from supple.linalg.upper_triangle import (
@@ -42,6 +43,9 @@ RESTORING = 0.25
 #: Largest ratio of ½zᵀK₀z to the largest of the training motions at which nonlinear forces are
 #: evaluated: displacements four times as large. Many clips are livelier than the training motions.
 RANGE = 16.0
+#: Part of the cubature tets of a material that resists inversion that counts as a limit where it is
+#: inverted. In folds of the rest shape, a few often are.
+INVERTED = 0.025
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 
@@ -203,10 +207,12 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
             stiffness[i, i:n] = 0  # entries below the diagonal are not read
             force[i] = 0
         beyond = _scale_to_range(system, blend)
-        left_out, squeezed = add_elastic(elastic, kind, attempt > 0, points, blend, system, scratch)
+        left_out, squeezed = add_elastic(
+            elastic, kind, attempt > 0, points, blend, system, beyond, scratch
+        )
         if left_out > 0:
             flags |= REST
-        if squeezed > 0:
+        if squeezed > (INVERTED * len(elastic.corners) if resists_inversion(kind) else 0):
             flags |= INVERSION
         matrix, right, work = system.matrix, system.right, system.work
         # ΔK corrects the cubature's stiffness. It does not fit where tets are left out, may be

@@ -44,7 +44,8 @@ class PoseSpaceStep:
         accelerations of the rest shape were cut; ``"teleport"``: the rest shape jumped, so that no
         inertia acts; ``"stiffness"``: the tangent was not positive definite, and the tets'
         stiffness was projected; ``"rest"``: the pose flattens cubature tets, which were left out;
-        ``"inversion"``: cubature tets are nearly flat or inverted, and linear forces restore them;
+        ``"inversion"``: cubature tets are nearly flat or inverted, and linear forces restore them,
+        or many are inverted of a material that resists inversion;
         ``"displacement"``: displacements were cut to the limit; ``"reset"``: the state was not
         finite and was reset.
     core, dynamics

@@ -17,6 +17,7 @@ from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.root_frame import acting_gravity, checked_gravity_mode
+from supple.engines.common.inversion import InversionWatch, WatchedTets
 from supple.engines.common.option_record import OptionRecord, takes_options
 from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.stage_history import (
@@ -177,6 +178,8 @@ class RigSpaceSimulator(ContactSimulator):
         self._c = np.zeros(self._solver.size)
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
+        self._watch = InversionWatch()
+        self._watched = WatchedTets.of(model.mesh, model.moving_tets, self._solver.vertices)
         self._control: ErrorControl | None = None
         if chosen.tolerance is not None:
             watched = chosen.tolerance, self._integrator, self._dt, self._size
@@ -238,6 +241,7 @@ class RigSpaceSimulator(ContactSimulator):
             return
         self._c[:] = 0.0
         self._restart(pose, root, before, self._c, self._c)
+        self._watch.reset()
         self._steps = 0
 
     def _restart(
@@ -273,6 +277,7 @@ class RigSpaceSimulator(ContactSimulator):
             self._control.begin()
         self._world.keep()
         self._away.keep()
+        self._watch.keep()
         start = self.pose, self.root, self._track
         try:
             report = self._substeps(pose, root, loads)
@@ -296,6 +301,7 @@ class RigSpaceSimulator(ContactSimulator):
         """Return to the start of the step."""
         self._world.restore()
         self._away.restore()
+        self._watch.restore()
         self.pose, self.root, self._track = pose, root, track
 
     def _substeps(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
@@ -343,8 +349,25 @@ class RigSpaceSimulator(ContactSimulator):
         out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
+        loaded = loads is not None or "contacts" in report.counts
+        limits += self._lead_back(pose, root, loaded)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
+
+    def _lead_back(self, pose: Floats, root: Floats, loaded: bool) -> tuple[str, ...]:
+        """Lead flesh that stays inside out towards the key pose; return acting limits."""
+        solver = self._solver
+        found = self._watched.ratios(solver.x, solver.key)
+        inverted, part = self._watch.update(*found, loaded, self._h)
+        if part < 1.0:
+            self._c *= part
+            solver.place(self.pose, self._c)
+            out_of_frame(solver.x, self.root, self._target)
+            solver.place(pose, self._c)
+            out_of_frame(solver.x, root, self._placed)
+            self._world.reset(self._placed, (self._placed - self._target) / self._h)
+            self._away.reset(self._c)
+        return ("inversion",) if inverted else ()
 
     def _advance_in_contact(self, stage: StageProblem, root: Floats) -> SolverReport:
         """Solve a stage with contact forces of obstacles at the predicted pose."""
@@ -389,6 +412,7 @@ class RigSpaceSimulator(ContactSimulator):
             "root": self.root,
             "track": self._track.slopes,
             "steps": np.array([float(self._steps), self._h, float(self.substeps)]),
+            "watch": self._watch.state,
         }
         parts = {"world": self._world, "away": self._away, "solver": self._solver}
         if self._control is not None:
@@ -402,6 +426,7 @@ class RigSpaceSimulator(ContactSimulator):
         self._track = PoseTrack.resumed(self.pose, self.root, state["track"])
         self._steps, self._h = int(state["steps"][0]), float(state["steps"][1])
         self.substeps = int(state["steps"][2])
+        self._watch.state[:] = state["watch"]
         self._world.set_state(state.part("world"))
         self._away.set_state(state.part("away"))
         self._solver.set_state(state.part("solver"), self.pose)

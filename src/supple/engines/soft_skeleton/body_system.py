@@ -10,6 +10,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_fused
 from supple.dynamics.integrators import Integrator
+from supple.engines.common.inversion import InversionWatch
 from supple.engines.common.stage_history import History
 from supple.engines.common.state import State
 from supple.engines.soft_skeleton.bones.body_points import (
@@ -27,7 +28,7 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
     write_torques,
 )
 from supple.engines.soft_skeleton.contact.contact import BodyContact
-from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms
+from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, write_orientation
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import not_negative
 from supple.engines.soft_skeleton.system_solution import SystemSolution
@@ -39,6 +40,8 @@ MAX_ROTATION = 1.5
 CONTACT_DAMPING = 0.03
 #: Largest acceleration in m/s² by the springs of a tracked root.
 MAX_PULL = 50.0
+#: Largest |F − I| of flesh; beyond it, flesh is cut to it.
+FARTHEST = 10.0
 #: Change of velocity in m/s within a step that counts as an impact.
 ROUGH = 0.5
 
@@ -71,6 +74,7 @@ class BodySystem:
         mass = _flesh_mass(model.points, model.masses, self._m)
         self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
+        self._watch, self._found = InversionWatch(), np.zeros(3)
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
         self._springs = joint_springs(model.inertias, limits)
@@ -115,6 +119,11 @@ class BodySystem:
         earlier = self._points.x.copy()
         self._points.place(now, self.phi)
         self._start_history((self._points.x - earlier) / dt, before.difference(now) / dt)
+
+    def reset(self) -> None:
+        """Set flesh to rest."""
+        self.phi[:] = 0.0
+        self._watch.reset()
 
     def start_moving(self, chain: BoneChain, speeds: Floats) -> None:
         """Start with velocities (3 + 3K,) of the bones: m/s of the first joint, then rad/s."""
@@ -294,9 +303,30 @@ class BodySystem:
             self._start_history(0.0, 0.0)
         return good
 
+    def lead_back(self, chain: BoneChain, start: BoneChain, h: float, loaded: bool) -> set[str]:
+        """Lead flesh that stays inside out to rest, after a stage of h; return acting limits.
+
+        Flesh that is stretched beyond `FARTHEST` is cut to it. Flesh in contact is not changed.
+        """
+        write_orientation(self.model.flesh, self.phi, self._found)
+        inverted, lowest, largest = self._found.tolist()
+        touches = self._contact.count > 0
+        found, part = self._watch.update(inverted, lowest, loaded or touches, h)
+        limits = {"inversion"} if found else set()
+        if largest > FARTHEST and not touches:
+            part *= FARTHEST / largest
+            limits.add("displacement")
+        if part < 1.0:
+            self.phi *= part
+            self._points.place(start, self.phi)
+            before, rates = self._points.x.copy(), self._rate[: self._bones].copy()
+            self._points.place(chain, self.phi)
+            self._start_history((self._points.x - before) / h, rates)
+        return limits
+
     def state_arrays(self) -> dict[str, Floats]:
         """Return the arrays that later stages depend on, by name."""
-        arrays = {"rates": np.stack([self._rate, self._gain])}
+        arrays = {"rates": np.stack([self._rate, self._gain]), "watch": self._watch.state}
         for prefix, history in (("world", self._world), ("flesh", self._flesh)):
             arrays |= {f"{prefix}.{name}": a for name, a in history.state_arrays().items()}
         return arrays
@@ -304,6 +334,7 @@ class BodySystem:
     def set_state(self, state: State) -> None:
         """Set the arrays that `state_arrays` returned."""
         self._rate[:], self._gain[:] = state["rates"]
+        self._watch.state[:] = state["watch"]
         self._world.set_state(state.part("world"))
         self._flesh.set_state(state.part("flesh"))
 

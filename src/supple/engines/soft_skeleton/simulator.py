@@ -219,7 +219,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         if keep_flesh:
             self._restart(pose, root, before, self._deviation())
             return
-        self.phi[:] = 0.0
+        self._system.reset()
         self._restart(pose, root, before)
         self._contact.reset()
         self._steps = 0
@@ -348,6 +348,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         if not system.finish(chain, self._start_chain, h):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
+        limits |= system.lead_back(chain, self._start_chain, h, loads is not None)
         self._contact.finish(self._skin, chain)
         self._previous_rotations[:] = self._target.rotations
         self._previous_first[:] = self._target.positions[0]

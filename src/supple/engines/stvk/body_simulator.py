@@ -47,7 +47,8 @@ class StvkStep(NamedTuple):
     time: float
     """Seconds since the reset."""
     limits: tuple[str, ...]
-    """``"stiffness"`` if the system was not positive definite and was shifted."""
+    """``"stiffness"`` if the system was not positive definite and was shifted; ``"inversion"`` if
+    parts of the body are inside out, or it is led back from there."""
     readings: Mapping[str, Any] = MappingProxyType({})
     """Results of the step by name; always empty for these bodies."""
 
@@ -145,6 +146,11 @@ class BodySimulator(ABC, Generic[Body]):
         """Number of steps since `reset` that did not converge: most, with one iteration."""
         return int(self._counts[2])
 
+    @property
+    def inverted_steps(self) -> int:
+        """Number of steps since `reset` in which parts of the body were inside out."""
+        return int(self._counts[3])
+
     def set_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> None:
         """Change the material of a group while the body moves; see `StvkModel.with_material`.
 
@@ -160,10 +166,12 @@ class BodySimulator(ABC, Generic[Body]):
         at = np.zeros(r) if q is None else checked_array("q", q, (r,))
         return at, np.zeros(r) if velocity is None else checked_array("velocity", velocity, (r,))
 
-    def _stepped(self, shifted: Any) -> StvkStep:
-        """Report a step; `shifted` is the number of shifted steps before it."""
+    def _stepped(self, shifted: Any, inverted: Any) -> StvkStep:
+        """Report a step; `shifted` and `inverted` are the numbers of such steps before it."""
         self._steps += 1
         limits = () if self._counts[1] == shifted else ("stiffness",)
+        if self._counts[3] != inverted:
+            limits += ("inversion",)
         return StvkStep(self._steps * self._dt, limits)
 
     def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
@@ -202,11 +210,11 @@ def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Flo
 
 
 def _iteration_counts(iterations: int) -> Ints:
-    """Return [Newton iterations, 0, 0]; the zeros will count shifted and unconverged steps."""
+    """Return [Newton iterations, 0, 0, 0] for the counts of `StepArrays`."""
     count = checked_count("iterations", iterations)
     if count > _MOST_ITERATIONS:
         raise SuppleError(f"{count} iterations are too many; use at most {_MOST_ITERATIONS}")
-    return np.array([count, 0, 0], np.int64)
+    return np.array([count, 0, 0, 0], np.int64)
 
 
 def check_trace(steps: int, columns: int) -> None:

@@ -23,6 +23,7 @@ from supple.engines.stvk.body_simulator import (
     tolerance,
 )
 from supple.engines.stvk.cubic_model import CubicModel, Forces
+from supple.engines.stvk.inversion_watch import WatchArrays
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.stvk_step import (
     ACCELERATION,
@@ -96,8 +97,9 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         acceleration = first_acceleration(model, weight, self._settings, at, moving)
         self.model, self._settings[4] = model, tolerance(model)
         self._system = padded_identity(model.modes)
+        self._watch = WatchArrays.of(model, weight)
         self._arrays = StepArrays(
-            self._settings, self._counts, *coefficients, self._state, self._system
+            self._settings, self._counts, *coefficients, self._state, self._system, self._watch
         )
         self._bound = ArgumentTable(self._arrays)
         self._surface_rest, self._surface_basis = surface_arrays(model)
@@ -106,6 +108,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     def _set_weight(self, weight: Floats, acceleration: Floats) -> None:
         self._weight, self._constant = weight, weight.reshape(1, -1).copy()
+        self._watch.weight[:] = weight
         self._state[ACCELERATION] = acceleration
 
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
@@ -115,6 +118,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._state[:] = 0.0
         self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, acceleration
         self._counts[1:], self._steps = 0, 0
+        self._watch.reset()
 
     @property
     def gravity(self) -> Floats:
@@ -170,11 +174,11 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
             If forces are not numbers, or the step diverges; the state is then unchanged.
         """
         acting = self._constant if forces is None else self._external(forces)
-        shifted = self._counts[1]
+        shifted, inverted = self._counts[1], self._counts[3]
         if advance(1, acting, self._no_trace, self._bound) != 1:
             checked_array("forces", acting[0], self._weight.shape)
             self._diverged(0)
-        return self._stepped(shifted)
+        return self._stepped(shifted, inverted)
 
     def run(self, steps: int | ArrayLike) -> Floats:
         """Make many steps in one compiled call.
@@ -205,9 +209,8 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
             acting = checked_array("forces", rows, rows.shape) + self._weight
         check_trace(count, r)
         trace = np.empty((count, r))
-        self._run(
-            count, lambda: advance(count, acting, trace, self._bound), (self._state, self._counts)
-        )
+        kept = self._state, self._counts, self._watch.lasting, self._watch.progress
+        self._run(count, lambda: advance(count, acting, trace, self._bound), kept)
         return trace
 
     def surface(self, out: Singles | None = None) -> Singles:

@@ -26,6 +26,7 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.compiled.tables import ArgumentTable, table_contents
+from supple.engines.stvk.inversion_watch import WatchArrays, is_loaded, watch_inversion
 from supple.linalg.upper_triangle import cholesky, solve
 
 #: Rows of a block of coefficients.
@@ -44,13 +45,14 @@ class StepArrays(NamedTuple):
     """Arrays that a step reads and writes."""
 
     settings: Floats  # h, τ, α, β, and the change of q at which Newton's method ends
-    counts: Ints  # Newton iterations; numbers of steps with a shifted system, and unconverged ones
+    counts: Ints  # Newton iterations; numbers of steps: shifted, unconverged, and inverted ones
     blocks: NDArray  # coefficients of K₂, from `quadratic_blocks`
     linear: NDArray  # (r, pairs) coefficients of K₁
     terms: NDArray  # (4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q
     packed: Floats  # (5, pairs): K₀, M, and scratch
     state: Floats  # (8, r): q, its velocity and acceleration, and scratch
     system: Floats  # from `padded_identity`
+    watch: WatchArrays  # samples that may be inverted
 
 
 def padded_pairs(r: int) -> int:
@@ -156,13 +158,14 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
         q[i] = start_q[i] + tau * w[i]
         v[i] = w[i]
         a[i] = (w[i] - start_v[i]) / tau
+    counts[3] += watch_inversion(h, is_loaded(force, body.watch), body.watch, q, v, a)
     return True
 
 
 @compiled_fused
 def _newton(force: Floats, body: StepArrays) -> bool:
     """Solve for the velocity by Newton's method; return False if no system could be solved."""
-    settings, counts, blocks, linear, terms, packed, state, system = body
+    settings, counts, blocks, linear, terms, packed, state, system, _ = body
     tau, tolerance = settings[1], settings[4]
     here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
     converged, shifted = False, False

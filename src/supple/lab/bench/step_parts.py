@@ -180,7 +180,8 @@ def _elastic(bound: ArgumentTable, q: Floats) -> None:
         system.stiffness[i, i:n] = 0
         system.z[i], system.force[i] = blend.column_scale[i] * q[i], 0.0
     tables, points = arguments.tables, arguments.targets.points[0]
-    add_elastic(tables.elastic, tables.kind, False, points, blend, system, arguments.work.elastic)
+    scratch = arguments.work.elastic
+    add_elastic(tables.elastic, tables.kind, False, points, blend, system, 1.0, scratch)
 
 
 def _work(stepper: Stepper, q: Any) -> Work:

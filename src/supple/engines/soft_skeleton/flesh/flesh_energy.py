@@ -20,7 +20,7 @@ from supple.engines.soft_skeleton.flesh.invariant_flesh import (
     add_invariant_terms,
     has_invariants,
 )
-from supple.maths.small_matrices import project_psd
+from supple.maths.small_matrices import determinant, project_psd
 from supple.mesh.tets import TetMesh, hat_gradients
 
 
@@ -182,6 +182,28 @@ def add_flesh_terms(
             else:
                 _add_hessian(volume, H, strains, columns, first, stresses, hessian)
     return total
+
+
+@compiled
+def write_orientation(tables: FleshTables, phi: Floats, out: Floats) -> None:
+    """Write the inverted part of the volume, the least det F, and the largest |F − I| to `out`."""
+    F, total, inverted, lowest, largest = np.empty((3, 3)), 0.0, 0.0, np.inf, 0.0
+    for e in range(len(tables.volumes)):
+        begin, end = tables.starts[e], tables.starts[e + 1]
+        columns = tables.columns[begin:end]
+        if tables.gradients.shape[1] > 0:
+            _write_nodal_gradient(tables.gradients[:, begin:end], columns, phi, F)
+        else:
+            _write_gradient(tables.strains[:, begin:end], columns, phi, F)
+        J = determinant(F)
+        total += tables.volumes[e]
+        inverted += tables.volumes[e] if J <= 0.0 else 0.0
+        lowest = min(lowest, J)
+        for i in range(3):
+            for j in range(3):
+                largest = max(largest, abs(F[i, j] - (1.0 if i == j else 0.0)))
+    out[0] = inverted / total if total > 0.0 else 0.0
+    out[1], out[2] = lowest, largest
 
 
 @compiled_fused

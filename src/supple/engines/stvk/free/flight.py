@@ -51,8 +51,10 @@ from supple.engines.stvk.free.turning import (
     into_body,
     into_world,
     newton,
+    set_still,
     turned,
 )
+from supple.engines.stvk.inversion_watch import LED, watch_inversion
 from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, copy_row
 from supple.linalg.upper_triangle import packed_times
 
@@ -98,11 +100,22 @@ def fly(
             return step
         _accept(settings[1], packed, state, turning.sums, spin)
         _move_centre(settings[0], acting.mass, spin)
+        counts[3] += _watch(settings[0], len(vertices) > 0, body, turning, spin)
         if len(trace):
             copy_row(state[POSITION], trace[step])
             copy_row(spin[CENTRE, :3], flight[step, :3])
             copy_row(spin[TURN], flight[step, 3:])
     return steps
+
+
+@compiled_fused
+def _watch(h, loaded, body, turning, spin):  # type: ignore[no-untyped-def]
+    """Lead back a body that stays inside out; return whether it is, see `watch_inversion`."""
+    state, watch = body.state, body.watch
+    inverted = watch_inversion(h, loaded, watch, state[POSITION], state[VELOCITY], state[CHANGE])
+    if watch.progress[LED]:
+        set_still(state, turning, spin)
+    return inverted
 
 
 @compiled_fused

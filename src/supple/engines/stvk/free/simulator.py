@@ -25,6 +25,7 @@ from supple.engines.stvk.cubic_model import Forces
 from supple.engines.stvk.free import turning as rows
 from supple.engines.stvk.free.flight import FlightArrays, FreeArrays, fly
 from supple.engines.stvk.free.turning import TurningArrays, evaluate_turning
+from supple.engines.stvk.inversion_watch import WatchArrays
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.rigid_integrals import RigidMoments
 from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, padded_pairs
@@ -107,12 +108,13 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         self._settings[4] = tolerance(model)
         self._state, self._spin = np.zeros((rows.STATE_ROWS, r)), np.zeros((rows.SPIN_ROWS, 4))
         self._system = padded_identity(r)
+        self._watch = WatchArrays.of(model, np.zeros(r))
         arms = model.surface.vertices - moments.centre
         self._arrays = FreeArrays(
             FlightArrays(self._gravity, arms, model.surface_basis, moments.drift, moments.mass),
             StepArrays(
                 *(self._settings, self._counts, blocks, linear, terms, packed),
-                *(self._state, self._system),
+                *(self._state, self._system, self._watch),
             ),
             TurningArrays.of(moments),
             self._spin,
@@ -182,6 +184,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         self._spin[rows.TURN] = from_matrix(turn)
         self._evaluate_turning()
         self._counts[1:] = 0
+        self._watch.reset()
         self._steps = 0
 
     def _evaluate_turning(self) -> None:
@@ -214,10 +217,10 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
             If forces are not numbers, or the step diverges; the state is then unchanged.
         """
         loads = self._none if forces is None else _surface_loads(self.model, forces, None)
-        shifted = self._counts[1]
+        shifted, inverted = self._counts[1], self._counts[3]
         if fly(1, *loads, *self._no_trace, self._bound) != 1:
             self._diverged(0)
-        return self._stepped(shifted)
+        return self._stepped(shifted, inverted)
 
     def run(self, steps: int, forces: Forces | None = None) -> FreeStvkRun:
         """Make many steps in one compiled call.
@@ -239,10 +242,11 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         check_trace(count, r + 23)
         loads = self._none if forces is None else _surface_loads(self.model, forces, count)
         trace, flight = np.empty((count, r)), np.empty((count, 7))
+        watched = self._watch.lasting, self._watch.progress
         self._run(
             count,
             lambda: fly(count, *loads, trace, flight, self._bound),
-            (self._state, self._spin, self._counts),
+            (self._state, self._spin, self._counts, *watched),
         )
         return FreeStvkRun(trace, _roots_of(flight, trace, self._moments))
 

@@ -23,8 +23,10 @@ from supple.engines.stvk.rigid_integrals import RigidMoments
 from supple.engines.stvk.stvk_step import (
     DAMPING,
     MASS,
+    POSITION,
     SECANT,
     TANGENT,
+    VELOCITY,
     StepArrays,
     copy_row,
     evaluate_tangent,
@@ -135,6 +137,21 @@ def _solve_inertia(inertia, x):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
+def set_still(state, turning, spin):  # type: ignore[no-untyped-def]
+    """Set Ω and p of a body whose q was changed and does not move, with the same L."""
+    omega, momentum, sums = spin[OMEGA], state[MOMENTUM], turning.sums
+    evaluate_turning(state[POSITION], state[VELOCITY], turning)
+    into_body(spin[TURN], spin[ANGULAR], omega)
+    _solve_inertia(turning.inertia, omega)
+    spin[OMEGA_CHANGE, :] = 0.0
+    for j in range(len(momentum)):
+        momentum[j] = 0.0
+        for k in range(3):
+            momentum[j] += sums[COUPLING + k, j] * omega[k]
+        state[PULL, j] = 0.0
+
+
+@compiled_fused
 def turned(turn, angular, time, out):  # type: ignore[no-untyped-def]
     """Write the quaternion `turn` rotated for `time` s by `angular` in the body's frame (Cayley).
 
@@ -173,7 +190,7 @@ def _rotated(i, j, k, w, vector, out):  # type: ignore[no-untyped-def]
 @compiled_fused
 def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
     """Iterate on the velocity; return False if no system could be solved."""
-    settings, counts, blocks, linear, terms, packed, state, system = body
+    settings, counts, blocks, linear, terms, packed, state, system, _ = body
     tau, tolerance = settings[1], settings[4]
     here, w = state[HERE], state[SPEED]
     _deforming_mass(packed, turning.sums, turning.inertia, spin[LOCAL])

@@ -196,7 +196,8 @@ class HapticBall:
         self._ball, self._single = np.empty((BALL_ROWS, 3)), np.empty((1, RECORD_COLUMNS))
         self._hand, self._no_hand = np.empty((1, 3)), np.empty((0, 3))
         body = simulator.arrays
-        self._begun = tuple(map(np.empty_like, (body.state, self._ball, body.counts)))
+        changed = body.state, self._ball, body.counts, body.watch.lasting, body.watch.progress
+        self._begun = tuple(map(np.empty_like, changed))
         self._update_model_values()
         self.reset(position)
 
@@ -312,7 +313,7 @@ class HapticBall:
         body = self.simulator.arrays
         if self._weight is not self.simulator.weight:
             self._update_model_values()
-        changed = (body.state, self._ball, body.counts)
+        changed = body.state, self._ball, body.counts, body.watch.lasting, body.watch.progress
         for stored, now in zip(self._begun, changed, strict=True):
             np.copyto(stored, now)
         made = haptic_steps(

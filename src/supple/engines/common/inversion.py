@@ -1,0 +1,118 @@
+"""Flesh that stays inside out is led back: constants and the watch on its duration.
+
+Materials push inverted tets back, but a reduced body can be in equilibrium inside out, or be so
+soft that it takes seconds to return. Flesh that has been inverted for `PATIENCE` without loads is
+led to its rest shape along the ray from it, with the time constant `RETURN`, until its tets are
+well oriented. So it is back within a tenth of a second. Other steps do not change.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled_fused
+from supple.mesh.tets import TetMesh
+
+#: Seconds for which flesh may be inverted, and the time constant in s of its way back.
+PATIENCE, RETURN = 0.02, 0.0125
+#: Least det F of all tets at which the way back ends.
+RESTORED = 0.7
+#: Part of the volume that must be inverted: a single tet is left to its material.
+INVERTED_PART = 0.01
+#: Largest number of tets that are watched.
+MOST_WATCHED = 256
+
+
+class InversionWatch:
+    """Watch on the time for which flesh is inverted."""
+
+    def __init__(self) -> None:
+        #: Seconds for which flesh has been inverted, and whether it is led back (1 or 0).
+        self.state = np.zeros(2)
+        self._kept = np.zeros(2)
+
+    def reset(self) -> None:
+        """Restart the watch."""
+        self.state[:] = 0.0
+
+    def keep(self) -> None:
+        """Store the state for `restore`."""
+        self._kept[:] = self.state
+
+    def restore(self) -> None:
+        """Set the state that `keep` stored."""
+        self.state[:] = self._kept
+
+    def update(self, inverted: float, lowest: float, loaded: bool, h: float) -> tuple[bool, float]:
+        """Return whether flesh is inverted after a step of h, and the factor that leads it back.
+
+        The factor on its coordinates is 1 for flesh that is not led back. `inverted` is the
+        inverted part of the volume, `lowest` the least det F. Flesh with loads or contacts is not
+        led back, as they may hold it.
+        """
+        found = inverted > INVERTED_PART
+        if found and not loaded:
+            self.state[0] += h
+        elif not found:
+            self.state[0] = max(0.0, self.state[0] - 0.5 * h)
+        if self.state[0] > PATIENCE:
+            self.state[1] = 1.0
+        if self.state[1] and (loaded or lowest >= RESTORED):
+            self.reset()
+        return found or bool(self.state[1]), math.exp(-h / RETURN) if self.state[1] else 1.0
+
+
+class WatchedTets:
+    """Tets whose orientation is watched, by vertices of a solver."""
+
+    def __init__(self, corners: Ints, volumes: Floats) -> None:
+        self._corners = np.ascontiguousarray(corners, np.int64)
+        self._volumes, self._found = np.ascontiguousarray(volumes, np.float64), np.zeros(2)
+
+    @classmethod
+    def of(cls, mesh: TetMesh, moving: Bools, vertices: Ints) -> WatchedTets:
+        """Return up to `MOST_WATCHED` of the tets `moving` (T,), with corners in `vertices`."""
+        listed = np.flatnonzero(moving)
+        chosen = listed[:: max(1, -(-len(listed) // MOST_WATCHED))]
+        corners = np.searchsorted(vertices, mesh.tets[chosen])
+        return cls(corners, TetMesh(mesh.vertices, mesh.tets[chosen]).volumes())
+
+    def ratios(self, x: Floats, rest: Floats) -> tuple[float, float]:
+        """Return the inverted part of the volume, and the least ratio of volumes."""
+        volume_ratios(self._corners, x, rest, self._volumes, self._found)
+        return float(self._found[0]), float(self._found[1])
+
+
+@compiled_fused
+def volume_ratios(tets: Ints, x: Floats, rest: Floats, volumes: Floats, out: Floats) -> None:
+    """Write the inverted part of the volume, and the least ratio of volumes, to `out` (2,).
+
+    `x` and `rest` (n, 3) are deformed and undeformed positions, `volumes` (t,) the volumes that
+    tets stand for. Tets that are flat or inverted at rest are left out.
+    """
+    total, inverted, lowest = 0.0, 0.0, math.inf
+    for e in range(len(tets)):
+        before = _six_volumes(rest, tets[e])
+        if not before > 0.0:
+            continue
+        ratio = _six_volumes(x, tets[e]) / before
+        total += volumes[e]
+        if ratio <= 0.0:
+            inverted += volumes[e]
+        lowest = min(lowest, ratio)
+    out[0] = inverted / total if total > 0.0 else 0.0
+    out[1] = lowest
+
+
+@compiled_fused
+def _six_volumes(x, corners):  # type: ignore[no-untyped-def]
+    """Return six times the signed volume of a tet."""
+    o = x[corners[0]]
+    a, b, c = x[corners[1]], x[corners[2]], x[corners[3]]
+    ax, ay, az = a[0] - o[0], a[1] - o[1], a[2] - o[2]
+    bx, by, bz = b[0] - o[0], b[1] - o[1], b[2] - o[2]
+    cx, cy, cz = c[0] - o[0], c[1] - o[1], c[2] - o[2]
+    return ax * (by * cz - bz * cy) + ay * (bz * cx - bx * cz) + az * (bx * cy - by * cx)

@@ -1,0 +1,186 @@
+"""Watch on bodies that stay inside out, and their way back.
+
+Forces of Saint Venant–Kirchhoff bodies vanish where they are squeezed flat, so that an inverted
+body can be in equilibrium. The deformation gradient F = I + Σ_k q_k G_k is sampled at some points
+of the body, a few in each step. Where samples stay inverted without a load, q is led back to zero
+along its ray until all samples are well oriented. Other steps do not change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from supple.arrays import Bools, Floats, Ints
+from supple.compiled.jit import compiled_fused
+from supple.engines.common.inversion import PATIENCE, RESTORED, RETURN
+from supple.engines.stvk.cubic_model import CubicModel
+from supple.engines.stvk.model import StvkModel
+
+#: Number of samples, and the number of neighbours that F is fitted to.
+SAMPLES, NEIGHBOURS = 64, 12
+#: Samples in a step, and the longest time in s in which all are looked at.
+IN_A_STEP, SWEEP = 4, 0.012
+#: Part of the samples that must be inverted.
+INVERTED = 0.025
+#: Largest relative error of the fitted F of a sample, and its least thickness relative to its
+#: length: neighbours may lie on other parts of the body, or in a plane.
+POOR_FIT, THIN = 0.5, 1e-3
+#: Largest |F − I| at the start of the way back; farther q is cut.
+FARTHEST = 10.0
+#: Entries of `WatchArrays.progress`: next sample, inverted samples in this sweep and in the last
+#: one, whether the body is to be led back, and whether the last step did.
+NEXT, FOUND, FOUND_BEFORE, LEADING, LED = range(5)
+
+
+class WatchArrays(NamedTuple):
+    """Sampled gradients, and the state of the watch."""
+
+    gradients: Floats  # (s, 9, r) G
+    reaches: Floats  # (r,) largest spectral norm of G over the samples, of each column
+    weight: Floats  # (r,) reduced weight: other forces are loads
+    lasting: Floats  # (1,) seconds for which samples have been inverted
+    progress: Ints  # (5,) see `NEXT`
+
+    @classmethod
+    def of(cls, model: StvkModel | CubicModel, weight: Floats) -> WatchArrays:
+        """Return arrays for a model; without a mesh there are no samples, and nothing acts."""
+        gradients = np.zeros((0, 9, model.modes))
+        if isinstance(model, StvkModel):
+            gradients = sampled_gradients(model.rest, model.basis)
+        squares = gradients.reshape(-1, 3, 3, model.modes).transpose(0, 3, 1, 2)
+        reaches = np.linalg.norm(squares, 2, axis=(2, 3)).max(axis=0, initial=0.0)
+        progress = np.zeros(5, np.int64)
+        return cls(gradients, reaches, weight.copy(), np.zeros(1), progress)
+
+    def reset(self) -> None:
+        """Restart the watch."""
+        self.lasting[:], self.progress[:] = 0.0, 0
+
+
+def sampled_gradients(rest: Floats, basis: Floats) -> Floats:
+    """Return ∂u/∂X (s, 9, r) at vertices spread over the body, fitted to neighbouring vertices."""
+    moving = np.flatnonzero(basis.any(axis=(1, 2)))
+    spread = moving[_spread(rest[moving], SAMPLES)]
+    count = min(NEIGHBOURS + 1, len(rest))
+    near = cKDTree(rest).query(rest[spread], k=count)[1].reshape(len(spread), count)
+    edges = rest[near] - rest[near].mean(axis=1, keepdims=True)
+    moved = (basis[near] - basis[near].mean(axis=1, keepdims=True)).reshape(*near.shape, -1)
+    fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
+    r = basis.shape[2]
+    chosen = _well_fitted(edges, moved, fitted, r)
+    turned = fitted.reshape(len(spread), 3, 3, r).swapaxes(1, 2)
+    return np.ascontiguousarray(turned[chosen].reshape(-1, 9, r))
+
+
+def _spread(points: Floats, most: int) -> Ints:
+    """Return up to `most` points, each the farthest from those before it."""
+    listed = [0] if len(points) else []
+    far = np.linalg.norm(points - points[:1], axis=1)
+    while len(listed) < min(most, len(points)):
+        listed.append(int(far.argmax()))
+        far = np.minimum(far, np.linalg.norm(points - points[listed[-1]], axis=1))
+    return np.array(listed, np.int64)
+
+
+def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
+    """Return which samples have neighbours in space whose motion is nearly affine."""
+    left = (moved - edges @ fitted).reshape(len(edges), -1, r)
+    scale = np.linalg.norm(moved.reshape(len(edges), -1, r), axis=1)
+    largest = scale.max(axis=0, initial=0.0) + 1e-300
+    errors = np.linalg.norm(np.linalg.norm(left, axis=1) / largest, axis=1)
+    sizes = np.linalg.svd(edges, compute_uv=False)
+    thick = sizes[:, -1] > THIN * sizes[:, 0] if sizes.shape[1] == 3 else np.zeros(len(edges), bool)
+    found: Bools = thick & (errors <= POOR_FIT * np.linalg.norm(scale / largest, axis=1))
+    return found
+
+
+@compiled_fused
+def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Look at some samples after a step of h; change q, v and a of a body that is led back.
+
+    Returns whether samples are inverted or the body is led back. A `loaded` body is not.
+    """
+    progress, count = watch.progress, len(watch.gradients)
+    progress[LED], bound = 0, 0.0
+    for i in range(len(q)):
+        bound += abs(q[i]) * watch.reaches[i]
+    if bound < 1.0 or count == 0:  # no sample can be inverted
+        if progress[LEADING] or watch.lasting[0] > 0.0 or progress[NEXT] > 0:
+            _restart(watch)
+        return False
+    if progress[LEADING]:
+        _lead_back(math.exp(-h / RETURN), watch, q, v, a)
+        return True
+    looked = max(IN_A_STEP, math.ceil(count * h / SWEEP))
+    end = min(progress[NEXT] + looked, count)
+    for s in range(progress[NEXT], end):
+        progress[FOUND] += _orientation(watch.gradients[s], q) <= 0.0
+    progress[NEXT] = end
+    if end == count:
+        _end_sweep(h * math.ceil(count / looked), loaded, watch)
+        if watch.lasting[0] > PATIENCE:
+            progress[LEADING] = 1
+            _lead_back(min(1.0, FARTHEST / bound), watch, q, v, a)
+    return max(progress[FOUND], progress[FOUND_BEFORE]) > INVERTED * count
+
+
+@compiled_fused
+def is_loaded(force, watch):  # type: ignore[no-untyped-def]
+    """Return whether reduced forces (r,) are others than the weight."""
+    loaded = False
+    for i in range(len(force)):
+        loaded |= force[i] != watch.weight[i]
+    return loaded
+
+
+@compiled_fused
+def _restart(watch):  # type: ignore[no-untyped-def]
+    watch.lasting[0] = 0.0
+    for i in range(len(watch.progress)):
+        watch.progress[i] = 0
+
+
+@compiled_fused
+def _end_sweep(seconds, loaded, watch):  # type: ignore[no-untyped-def]
+    """Add the seconds of a sweep in which samples were inverted without a load."""
+    progress = watch.progress
+    if progress[FOUND] <= INVERTED * len(watch.gradients):
+        watch.lasting[0] = max(0.0, watch.lasting[0] - 0.5 * seconds)
+    elif not loaded:
+        watch.lasting[0] += seconds
+    progress[FOUND_BEFORE], progress[FOUND], progress[NEXT] = progress[FOUND], 0, 0
+
+
+@compiled_fused
+def _lead_back(part, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Scale q by `part` and stop it; end the way back if all samples are well oriented."""
+    for i in range(len(q)):
+        q[i] *= part
+        v[i], a[i] = 0.0, 0.0
+    restored = True
+    for s in range(len(watch.gradients)):
+        restored &= _orientation(watch.gradients[s], q) >= RESTORED
+    if restored:
+        _restart(watch)
+    watch.progress[LED] = 1
+
+
+@compiled_fused
+def _orientation(gradient, q):  # type: ignore[no-untyped-def]
+    """Return det F of a sample with gradients (9, r)."""
+    a, b, c = 1.0 + _dot(gradient[0], q), _dot(gradient[1], q), _dot(gradient[2], q)
+    d, e, f = _dot(gradient[3], q), 1.0 + _dot(gradient[4], q), _dot(gradient[5], q)
+    g, k, m = _dot(gradient[6], q), _dot(gradient[7], q), 1.0 + _dot(gradient[8], q)
+    return a * (e * m - f * k) + b * (f * g - d * m) + c * (d * k - e * g)
+
+
+@compiled_fused
+def _dot(row, q):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(len(q)):
+        total += row[i] * q[i]
+    return total
