@@ -98,6 +98,7 @@ class Subject:
 
 class PoseSpace(Subject):
     basis, kind = "shaken", "yeoh"
+    hand = 1e5
 
     def start(self) -> None:
         self.model = pose_space_model(self.basis, self.kind)
