@@ -63,7 +63,7 @@ def bent(model: StvkModel | CubicModel, **options) -> np.ndarray:
     """Where the body goes when it is pulled, then let go."""
     simulator = StvkSimulator(model, 1 / 500, iterations=3, alpha=0.2, beta=1e-3, **options)
     forces, pulled = np.zeros((400, model.modes)), np.full(model.modes, 1e-3)
-    pulled[0] = 0.5
+    pulled[0] = 0.25
     forces[:150] = model.stiffness(0 * pulled) @ pulled
     return simulator.run(forces)
 
