@@ -169,7 +169,7 @@ class BodySimulator(ABC, Generic[Body]):
     def _stepped(self, shifted: Any, inverted: Any) -> StvkStep:
         """Report a step; `shifted` and `inverted` are the numbers of such steps before it."""
         self._steps += 1
-        limits = () if self._counts[1] == shifted else ("stiffness",)
+        limits: tuple[str, ...] = () if self._counts[1] == shifted else ("stiffness",)
         if self._counts[3] != inverted:
             limits += ("inversion",)
         return StvkStep(self._steps * self._dt, limits)
