@@ -42,7 +42,7 @@ ACCELERATION, TELEPORT, STIFFNESS, REST, DISPLACEMENT, RESET, INVERSION = 1, 2, 
 RESTORING = 0.25
 #: Part of the cubature tets of a material that resists inversion that counts as a limit where it is
 #: inverted. In folds of the rest shape, a few often are.
-INVERTED = 0.025
+INVERTED = 0.05
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 
