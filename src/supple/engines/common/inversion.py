@@ -20,19 +20,22 @@ from supple.mesh.tets import TetMesh
 PATIENCE, RETURN = 0.02, 0.0125
 #: Least det F of all tets at which the way back ends.
 RESTORED = 0.7
+#: Seconds between looks at flesh that was upright.
+SELDOM = 0.02
 #: Part of the volume that must be inverted: a single tet is left to its material.
 INVERTED_PART = 0.01
 #: Largest number of tets that are watched.
-MOST_WATCHED = 256
+MOST_WATCHED = 128
 
 
 class InversionWatch:
     """Watch on the time for which flesh is inverted."""
 
     def __init__(self) -> None:
-        #: Seconds for which flesh has been inverted, and whether it is led back (1 or 0).
-        self.state = np.zeros(2)
-        self._kept = np.zeros(2)
+        #: Seconds for which flesh has been inverted, whether it is led back (1 or 0), and seconds
+        #: since `update`.
+        self.state = np.zeros(3)
+        self._kept = np.zeros(3)
 
     def reset(self) -> None:
         """Restart the watch."""
@@ -46,6 +49,11 @@ class InversionWatch:
         """Set the state that `keep` stored."""
         self.state[:] = self._kept
 
+    def is_due(self, h: float) -> bool:
+        """Return whether to call `update` after a step of h: seldom for flesh that was upright."""
+        self.state[2] += h
+        return self.state[2] > SELDOM or self.state[0] > 0.0 or self.state[1] > 0.0
+
     def update(self, inverted: float, lowest: float, loaded: bool, h: float) -> tuple[bool, float]:
         """Return whether flesh is inverted after a step of h, and the factor that leads it back.
 
@@ -53,7 +61,7 @@ class InversionWatch:
         inverted part of the volume, `lowest` the least det F. Flesh with loads or contacts is not
         led back, as they may hold it.
         """
-        found = inverted > INVERTED_PART
+        found, self.state[2] = inverted > INVERTED_PART, 0.0
         if found and not loaded:
             self.state[0] += h
         elif not found:
@@ -62,7 +70,8 @@ class InversionWatch:
             self.state[1] = 1.0
         if self.state[1] and (loaded or lowest >= RESTORED):
             self.reset()
-        return found or bool(self.state[1]), math.exp(-h / RETURN) if self.state[1] else 1.0
+        leads = self.state[1] > 0.0
+        return found or leads, math.exp(-h / RETURN) if leads else 1.0
 
 
 class WatchedTets:

@@ -45,7 +45,7 @@ RESTORING = 0.25
 RANGE = 16.0
 #: Part of the cubature tets of a material that resists inversion that counts as a limit where it is
 #: inverted. In folds of the rest shape, a few often are.
-INVERTED = 0.025
+INVERTED = 0.05
 #: Factor on the displacement limit above which q is scaled down before displacements are computed.
 FARTHEST = 1e6
 

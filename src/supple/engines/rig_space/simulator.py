@@ -356,15 +356,16 @@ class RigSpaceSimulator(ContactSimulator):
 
     def _lead_back(self, pose: Floats, root: Floats, loaded: bool) -> tuple[str, ...]:
         """Lead flesh that stays inside out towards the key pose; return acting limits."""
-        solver = self._solver
-        found = self._watched.ratios(solver.x, solver.key)
+        if not self._watch.is_due(self._h):
+            return ()
+        found = self._watched.ratios(self._solver.x, self._solver.key)
         inverted, part = self._watch.update(*found, loaded, self._h)
         if part < 1.0:
             self._c *= part
-            solver.place(self.pose, self._c)
-            out_of_frame(solver.x, self.root, self._target)
-            solver.place(pose, self._c)
-            out_of_frame(solver.x, root, self._placed)
+            ends = (self.pose, self.root, self._target), (pose, root, self._placed)
+            for at, placed, out in ends:
+                self._solver.place(at, self._c)
+                out_of_frame(self._solver.x, placed, out)
             self._world.reset(self._placed, (self._placed - self._target) / self._h)
             self._away.reset(self._c)
         return ("inversion",) if inverted else ()

@@ -308,6 +308,8 @@ class BodySystem:
 
         Flesh that is stretched beyond `FARTHEST` is cut to it. Flesh in contact is not changed.
         """
+        if not self._watch.is_due(h):
+            return set()
         write_orientation(self.model.flesh, self.phi, self._found)
         inverted, lowest, largest = self._found.tolist()
         touches = self._contact.count > 0

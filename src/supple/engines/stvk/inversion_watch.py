@@ -15,46 +15,54 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from supple.arrays import Bools, Floats, Ints
-from supple.compiled.jit import compiled_fused
+from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.common.inversion import PATIENCE, RESTORED, RETURN
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 
 #: Number of samples, and the number of neighbours that F is fitted to.
-SAMPLES, NEIGHBOURS = 64, 12
-#: Samples in a step, and the longest time in s in which all are looked at.
-IN_A_STEP, SWEEP = 4, 0.012
+SAMPLES, NEIGHBOURS = 40, 12
+#: Samples of a block, which are evaluated together, and the time in s in which all are looked at.
+BLOCK, SWEEP = 4, 0.02
 #: Part of the samples that must be inverted.
-INVERTED = 0.025
+INVERTED = 0.04
 #: Largest relative error of the fitted F of a sample, and its least thickness relative to its
 #: length: neighbours may lie on other parts of the body, or in a plane.
 POOR_FIT, THIN = 0.5, 1e-3
 #: Largest |F − I| at the start of the way back; farther q is cut.
 FARTHEST = 10.0
-#: Entries of `WatchArrays.progress`: next sample, inverted samples in this sweep and in the last
-#: one, whether the body is to be led back, and whether the last step did.
-NEXT, FOUND, FOUND_BEFORE, LEADING, LED = range(5)
+#: Entries of `WatchArrays.progress`: next block, inverted samples in this sweep and in the last
+#: one, whether the body is to be led back, whether the last step did, and steps since the last
+#: block.
+NEXT, FOUND, FOUND_BEFORE, LEADING, LED, SKIPPED = range(6)
 
 
 class WatchArrays(NamedTuple):
     """Sampled gradients, and the state of the watch."""
 
-    gradients: Floats  # (s, 9, r) G
+    blocks: Floats  # (b, r, 36) G of the samples of a block; zeros fill up the last one
     reaches: Floats  # (r,) largest spectral norm of G over the samples, of each column
     weight: Floats  # (r,) reduced weight: other forces are loads
+    least: Floats  # (1,) number of samples that must be inverted
     lasting: Floats  # (1,) seconds for which samples have been inverted
-    progress: Ints  # (5,) see `NEXT`
+    progress: Ints  # (6,) see `NEXT`
+    entries: Floats  # (36,) scratch: F − I of the samples of a block
 
     @classmethod
     def of(cls, model: StvkModel | CubicModel, weight: Floats) -> WatchArrays:
         """Return arrays for a model; without a mesh there are no samples, and nothing acts."""
-        gradients = np.zeros((0, 9, model.modes))
+        r, gradients = model.modes, np.zeros((0, 9, model.modes))
         if isinstance(model, StvkModel):
             gradients = sampled_gradients(model.rest, model.basis)
-        squares = gradients.reshape(-1, 3, 3, model.modes).transpose(0, 3, 1, 2)
+        count = len(gradients)
+        squares = gradients.reshape(-1, 3, 3, r).transpose(0, 3, 1, 2)
         reaches = np.linalg.norm(squares, 2, axis=(2, 3)).max(axis=0, initial=0.0)
-        progress = np.zeros(5, np.int64)
-        return cls(gradients, reaches, weight.copy(), np.zeros(1), progress)
+        filled = np.zeros((-(-count // BLOCK) * BLOCK, 9, r))
+        filled[:count] = gradients
+        blocks = np.ascontiguousarray(filled.reshape(-1, 9 * BLOCK, r).swapaxes(1, 2))
+        least, progress = np.array([INVERTED * count]), np.zeros(6, np.int64)
+        entries = np.zeros(9 * BLOCK)
+        return cls(blocks, reaches, weight.copy(), least, np.zeros(1), progress, entries)
 
     def reset(self) -> None:
         """Restart the watch."""
@@ -98,43 +106,57 @@ def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
     return found
 
 
-@compiled_fused
+@compiled_sums
 def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
     """Look at some samples after a step of h; change q, v and a of a body that is led back.
 
     Returns whether samples are inverted or the body is led back. A `loaded` body is not.
     """
-    progress, count = watch.progress, len(watch.gradients)
-    progress[LED], bound = 0, 0.0
-    for i in range(len(q)):
-        bound += abs(q[i]) * watch.reaches[i]
-    if bound < 1.0 or count == 0:  # no sample can be inverted
-        if progress[LEADING] or watch.lasting[0] > 0.0 or progress[NEXT] > 0:
-            _restart(watch)
-        return False
+    progress, count = watch.progress, len(watch.blocks)
+    progress[LED] = 0
     if progress[LEADING]:
         _lead_back(math.exp(-h / RETURN), watch, q, v, a)
         return True
-    looked = max(IN_A_STEP, math.ceil(count * h / SWEEP))
-    end = min(progress[NEXT] + looked, count)
-    for s in range(progress[NEXT], end):
-        progress[FOUND] += _orientation(watch.gradients[s], q) <= 0.0
-    progress[NEXT] = end
-    if end == count:
-        _end_sweep(h * math.ceil(count / looked), loaded, watch)
-        if watch.lasting[0] > PATIENCE:
-            progress[LEADING] = 1
-            _lead_back(min(1.0, FARTHEST / bound), watch, q, v, a)
-    return max(progress[FOUND], progress[FOUND_BEFORE]) > INVERTED * count
+    progress[SKIPPED] += 1
+    if progress[SKIPPED] * h * count >= SWEEP:
+        _look(h * progress[SKIPPED], loaded, watch, q, v, a)
+    return max(progress[FOUND], progress[FOUND_BEFORE]) > watch.least[0]
 
 
-@compiled_fused
+@compiled_sums
 def is_loaded(force, watch):  # type: ignore[no-untyped-def]
     """Return whether reduced forces (r,) are others than the weight."""
     loaded = False
     for i in range(len(force)):
         loaded |= force[i] != watch.weight[i]
     return loaded
+
+
+@compiled_sums
+def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Look at the next blocks, `seconds` after the last ones; begin the way back if it is time."""
+    progress, count, bound = watch.progress, len(watch.blocks), 0.0
+    progress[SKIPPED] = 0
+    for i in range(len(q)):
+        bound += abs(q[i]) * watch.reaches[i]
+    if bound < 1.0:  # no sample can be inverted
+        _restart(watch)
+        return
+    looked = max(1, math.ceil(count * seconds / SWEEP - 1.0))
+    end = min(progress[NEXT] + looked, count)
+    for block in range(progress[NEXT], end):
+        progress[FOUND] += _count_below(0.0, watch.blocks[block], q, watch.entries)
+    progress[NEXT] = end
+    if end < count:
+        return
+    if progress[FOUND] <= watch.least[0]:
+        watch.lasting[0] = max(0.0, watch.lasting[0] - 0.5 * SWEEP)
+    elif not loaded:
+        watch.lasting[0] += max(SWEEP, seconds)
+    progress[FOUND_BEFORE], progress[FOUND], progress[NEXT] = progress[FOUND], 0, 0
+    if watch.lasting[0] > PATIENCE:
+        progress[LEADING] = 1
+        _lead_back(min(1.0, FARTHEST / bound), watch, q, v, a)
 
 
 @compiled_fused
@@ -145,42 +167,32 @@ def _restart(watch):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _end_sweep(seconds, loaded, watch):  # type: ignore[no-untyped-def]
-    """Add the seconds of a sweep in which samples were inverted without a load."""
-    progress = watch.progress
-    if progress[FOUND] <= INVERTED * len(watch.gradients):
-        watch.lasting[0] = max(0.0, watch.lasting[0] - 0.5 * seconds)
-    elif not loaded:
-        watch.lasting[0] += seconds
-    progress[FOUND_BEFORE], progress[FOUND], progress[NEXT] = progress[FOUND], 0, 0
-
-
-@compiled_fused
 def _lead_back(part, watch, q, v, a):  # type: ignore[no-untyped-def]
     """Scale q by `part` and stop it; end the way back if all samples are well oriented."""
     for i in range(len(q)):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0
-    restored = True
-    for s in range(len(watch.gradients)):
-        restored &= _orientation(watch.gradients[s], q) >= RESTORED
-    if restored:
+    flat = 0
+    for block in range(len(watch.blocks)):
+        flat += _count_below(RESTORED, watch.blocks[block], q, watch.entries)
+    if flat == 0:
         _restart(watch)
     watch.progress[LED] = 1
 
 
 @compiled_fused
-def _orientation(gradient, q):  # type: ignore[no-untyped-def]
-    """Return det F of a sample with gradients (9, r)."""
-    a, b, c = 1.0 + _dot(gradient[0], q), _dot(gradient[1], q), _dot(gradient[2], q)
-    d, e, f = _dot(gradient[3], q), 1.0 + _dot(gradient[4], q), _dot(gradient[5], q)
-    g, k, m = _dot(gradient[6], q), _dot(gradient[7], q), 1.0 + _dot(gradient[8], q)
-    return a * (e * m - f * k) + b * (f * g - d * m) + c * (d * k - e * g)
-
-
-@compiled_fused
-def _dot(row, q):  # type: ignore[no-untyped-def]
-    total = 0.0
+def _count_below(least, block, q, entries):  # type: ignore[no-untyped-def]
+    """Return the number of samples of a block (r, 36) whose det F is at most `least`."""
+    entries[:] = 0.0
     for i in range(len(q)):
-        total += row[i] * q[i]
-    return total
+        row, factor = block[i], q[i]
+        for j in range(len(entries)):
+            entries[j] += factor * row[j]
+    found = 0
+    for s in range(BLOCK):
+        at = 9 * s
+        a, b, c = 1.0 + entries[at], entries[at + 1], entries[at + 2]
+        d, e, f = entries[at + 3], 1.0 + entries[at + 4], entries[at + 5]
+        g, k, m = entries[at + 6], entries[at + 7], 1.0 + entries[at + 8]
+        found += a * (e * m - f * k) + b * (f * g - d * m) + c * (d * k - e * g) <= least
+    return found
