@@ -102,7 +102,7 @@ class PoseSpace(Subject):
 
     def start(self) -> None:
         self.model = pose_space_model(self.basis, self.kind)
-        options = {"gravity_mode": "absolute", "alpha": 4.0, "beta": 0.01}
+        options: dict[str, Any] = {"gravity_mode": "absolute", "alpha": 4.0, "beta": 0.01}
         self.simulator = PoseSpaceSimulator(self.model, 1 / 180, **options)
         self.columns = self.model.interpolated_basis(self.model.rig.rest_pose)
 
@@ -133,7 +133,7 @@ class PoseSpaceCrowd(PoseSpace):
 
     def start(self) -> None:
         super().start()
-        options = {"gravity_mode": "absolute", "alpha": 4.0, "beta": 0.01}
+        options: dict[str, Any] = {"gravity_mode": "absolute", "alpha": 4.0, "beta": 0.01}
         self.simulator = Crowd(self.model, 2, 1 / 180, **options, threads=1)
 
     @property
@@ -208,7 +208,7 @@ class Stvk(Subject):
     thrown, hand, shakes = 1.0, 5e5, 3.0
 
     def start(self) -> None:
-        options = {"alpha": 6.0, "beta": 0.005, "gravity": (0.0, -GRAVITY, 0.0)}
+        options: dict[str, Any] = {"alpha": 6.0, "beta": 0.005, "gravity": (0.0, -GRAVITY, 0.0)}
         self.simulator = StvkSimulator(stvk_model(), **options)
 
     def inverted(self) -> float:
@@ -351,7 +351,8 @@ def test_flesh_forced_inside_out_is_back_and_rests(kind: type[Subject], way: str
         limits |= set(subject.step())
         if k < 0.5 / subject.dt and subject.inverted() > INSIDE_OUT:
             wrong = k + 1
-    away = np.abs(subject.skin() - sag(kind)).max() / subject.size
+    rests: Any = sag(kind)  # type: ignore[arg-type]
+    away = np.abs(subject.skin() - rests).max() / subject.size
     assert forced > INSIDE_OUT
     assert wrong * subject.dt <= BACK
     assert away < RESTS

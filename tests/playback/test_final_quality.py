@@ -334,7 +334,8 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
 
     def failing(least: int, after: float) -> Callable[[Player], Any]:
         def failing_step(player: Player) -> Any:
-            rested = np.abs(player.simulator._u).max() == 0
+            simulator: Any = player.simulator
+            rested = np.abs(simulator.flesh[0]).max() == 0
             if player.dt > 1 / (90 * least - 1) and player.time > after and not rested:
                 raise SolverError("no Newton step lowers the energy")
             return step(player)

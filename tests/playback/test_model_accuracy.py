@@ -31,7 +31,13 @@ from supple.rig.motion.motion import Motion
 
 GIVEN = Comparison.of("pose-space", "normal", True, {"modes": 6})
 FREE = Comparison.of("pose-space", "normal", True, {})
-GOOD = {"motion": "Run", "start": 0.2, "seconds": 0.5, "frames": 45, "worst": "Tail3"}
+GOOD: dict[str, Any] = {
+    "motion": "Run",
+    "start": 0.2,
+    "seconds": 0.5,
+    "frames": 45,
+    "worst": "Tail3",
+}
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +175,7 @@ def test_given_options_of_the_reduction_are_kept(arm, monkeypatch):
 def test_work_is_bounded_by_iterations(arm, measured, monkeypatch):
     monkeypatch.setattr(model_accuracy, "MOST_WORK", 0)
     short = GIVEN.accuracy(arm)
+    assert short is not None
     assert short.frames == model_accuracy.FEWEST_FRAMES < measured.accuracy.frames
     assert short.seconds == pytest.approx(2 * (short.frames - 1) / 180, abs=1e-3)
 
@@ -177,6 +184,7 @@ def test_flesh_that_hardly_moves_has_no_distance(arm):
     rest = np.tile(arm.rig.rest_pose, (4, 1))
     still = Motion(np.arange(4) / 5, rest, np.tile(np.eye(4), (4, 1, 1)), "still")
     figures = GIVEN.accuracy(replace(arm, motions={"still": still}))
+    assert figures is not None
     assert (figures.distance, figures.amplitude, figures.motion) == (None, None, "still")
 
 
