@@ -345,7 +345,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
     monkeypatch.setattr(Player, "step", failing(16, 0.0))
     assert final().report["substeps"]["least"] >= 16
     monkeypatch.setattr(Player, "step", failing(1000, 0.0))
-    with pytest.raises(SolverError, match=r"no solution with 128 sub-steps at 0\.00 s; use firmer"):
+    with pytest.raises(SolverError, match=r"no time step has a solution at 0\.00 s; use firmer"):
         final()
 
 

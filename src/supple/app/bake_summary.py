@@ -103,7 +103,9 @@ def _hard(figures: Mapping[str, Any]) -> str:
 def _truth(figures: Mapping[str, Any], clips: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return the row of the distance from the converged full simulation, if it is known."""
     if figures.get("quality") == "final":
-        change = max(float(clip.get("change", 0)) for clip in clips)
+        if not all(clip.get("converged") for clip in clips):
+            return [("truth", "the full simulation, which has not converged everywhere")]
+        change = max(float(clip.get("change") or 0) for clip in clips)
         near = max(100 * change / 3, 1)  # the method has order two
         return [("truth", f"the full simulation, within {near:.0f} % of its converged result")]
     measured = [clip for clip in clips if clip.get("live_distance") is not None]
@@ -111,7 +113,7 @@ def _truth(figures: Mapping[str, Any], clips: Sequence[Mapping[str, Any]]) -> li
         worst = max(measured, key=lambda clip: float(clip["live_distance"]))
         apart = distance_words(worst["live_distance"])
         return [("truth", f'reduced model, {apart} (measured on "{_short(worst["motion"])}")')]
-    if figures.get("full_distance") is None:
+    if figures.get("full_distance") is None or figures.get("engine") == "full":
         return []
     apart = distance_words(figures["full_distance"])
     return [("truth", f"reduced model, {apart} (measured when it was built)")]
@@ -149,7 +151,7 @@ def print_summary(figures: dict[str, Any]) -> None:
         if quality := _quality(figures["quality"], clip):
             rows.append(("quality", quality))
     if reason := figures.get("quality_reason"):
-        used = "reduced model" if figures["quality"] == "live" else "full simulation"
+        used = "full simulation" if figures["engine"] == "full" else "reduced model"
         rows.append(("chosen", f"{used}: {reason}"))
     rows += _shapes(figures)
     rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
@@ -186,5 +188,7 @@ def _quality(quality: str, clip: Mapping[str, Any]) -> str:
     if quality == "live":
         return f"reduced model, {apart} from the full simulation" if "live_distance" in clip else ""
     counts = "{least} to {most} steps in place of one".format(**clip["substeps"])
-    text = f"full simulation, {counts}; half as many change {100 * clip['change']:.1f} %"
+    text = f"full simulation, {counts}"
+    if clip["change"] is not None:
+        text += f"; half as many change {100 * clip['change']:.1f} %"
     return text + (f"; the reduced model is {apart} from it" if "live_distance" in clip else "")

@@ -21,7 +21,7 @@ from supple.app.model_request import bake_plans, command_model, command_quality,
 from supple.app.options import BakeOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
-from supple.errors import SuppleError, SuppleWarning, warn
+from supple.errors import SolverError, SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, holds_flesh, save
@@ -43,6 +43,7 @@ from supple.playback.final_take import (
     remember_distance,
 )
 from supple.playback.progress_bar import task_bar, working
+from supple.playback.quality_choice import QualityChoice
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
 
@@ -56,12 +57,14 @@ def run_bake(
     quiet: bool = False,
     look: Callable[[Sequence[BakedMotion]], None] | None = None,
     use_cache: bool = True,
+    choice: QualityChoice | None = None,
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
     An existing file named `given` precedes a scene of that name. `output` is by default the name
     with "_soft" in the current folder. `look` is called with the bakes after they are written.
-    Without `use_cache` models in the cache do not change the choice of the quality "auto".
+    Without `use_cache` models in the cache do not change the choice of the quality "auto"; `choice`
+    replaces it.
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or ContactOptions()
@@ -76,7 +79,8 @@ def run_bake(
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
-        choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
+        if choice is None:
+            choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
         row = played_engine(live, choice.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
         plans = [plan.stepped_by(row.name) for plan in plans]
@@ -98,8 +102,17 @@ def run_bake(
         source, ready.model, live, stepping, quality=choice.quality, anatomy=values["anatomy"]
     )
     request = replace(request, reason=choice.reason)
-    with task_bar(quiet) as progress:
-        bakes = request.bake(plans, progress, checkpoints)
+    try:
+        with task_bar(quiet) as progress:
+            bakes = request.bake(plans, progress, checkpoints)
+    except SolverError as error:
+        if not request.falls_back:
+            raise
+        words = replace(options, quality="live")
+        choice = QualityChoice("live", request.live_after(error).reason)
+        return run_bake(
+            given, output, words, touch, quiet=quiet, look=look, use_cache=use_cache, choice=choice
+        )
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:

@@ -23,7 +23,7 @@ from supple.engines.engine import (
     engine_of,
 )
 from supple.engines.options import BakePlayOptions, FleshOptions
-from supple.errors import SuppleError
+from supple.errors import SolverError, SuppleError
 from supple.playback.bake_model import ANATOMY, GivenAnatomy
 from supple.playback.bake_plan import (
     BakePlan,
@@ -124,7 +124,7 @@ def bake(
     source = source_of(character)
     request = BakeRequest.of("bake", source, model, engine, simulation, keep, options)
     plan = bake_plan(source.character, motion, **request.playing, engine=request.live.name)
-    return request.decided([plan]).bake([plan], progress, checkpoints)[0]
+    return request.decided([plan]).bake_or_fall_back([plan], progress, checkpoints)[0]
 
 
 @takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY, without=("start", "end"))
@@ -160,7 +160,7 @@ def bake_all(
     for each in chosen:
         playing = request.playing | {"loop": request.playing["loop"] and each.duration > 0}
         plans.append(bake_plan(source.character, each, **playing, engine=request.live.name))
-    return request.decided(plans).bake(plans, progress, checkpoints)
+    return request.decided(plans).bake_or_fall_back(plans, progress, checkpoints)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +225,29 @@ class BakeRequest:
         choice = choose_quality(row, plans, building, self.simulation, given=given, kept=kept)
         return replace(self, quality=choice.quality, reason=choice.reason)
 
+    def bake_or_fall_back(
+        self,
+        plans: Sequence[BakePlan],
+        progress: ShownProgress,
+        checkpoints: list[Checkpoint] | None,
+    ) -> list[BakedMotion]:
+        """Bake; where quality auto chose a full simulation that gives up, bake live."""
+        try:
+            return self.bake(plans, progress, checkpoints)
+        except SolverError as error:
+            if not self.falls_back:
+                raise
+            return self.live_after(error).bake(plans, progress, checkpoints)
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether the full simulation was chosen by quality auto, and may be replaced by live."""
+        return bool(self.reason) and self.quality == "final"
+
+    def live_after(self, error: SolverError) -> BakeRequest:
+        """Return the request of a live bake in place of a full simulation that failed."""
+        return replace(self, quality="live", reason=f"the full simulation failed: {error}")
+
     def bake(
         self,
         plans: Sequence[BakePlan],
@@ -258,7 +281,7 @@ class BakeRequest:
                 share = _share(tell, number, plans)
                 if self.quality == "final":
                     take, convergence = _final(
-                        model, plan, options, share, plan_files[number], accuracy
+                        model, plan, options, share, plan_files[number], accuracy, bool(self.reason)
                     )
                 else:
                     player_with = partial(player_with_factor, model, plan, options)
@@ -277,10 +300,10 @@ class BakeRequest:
                 rate = 1 / (plan.dt * plan.every)
                 baked = take.motion(), take.frames, rate, plan.loop, report, take.readings
                 results.append(BakedMotion(character, *baked))
+        report_flesh(results, model, self._built_anatomy())
         if checkpoints is None:
             for each in files:
                 each.remove()
-        report_flesh(results, model, self._built_anatomy())
         return results
 
     def _built_anatomy(self) -> GivenAnatomy:
@@ -309,6 +332,7 @@ def _final(
     tell: Progress,
     kept: Checkpoint,
     accuracy: float,
+    gives_up: bool,
 ) -> tuple[Take, dict[str, Any]]:
     """Play a plan in final quality; return the take, and figures of its convergence."""
     converging = CONVERGING | dict(options)
@@ -321,7 +345,7 @@ def _final(
         simulator.dt = cut.dt
         return cut.player(simulator, ahead=True, multiple=substeps)
 
-    return final_take(player_with, plan.every, tell, kept, accuracy)
+    return final_take(player_with, plan.every, tell, kept, accuracy, gives_up)
 
 
 def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:

@@ -39,7 +39,7 @@ from supple.user_cache import Arrays, cached_file, content_hash, keep, running_c
 CONVERGING: dict[str, Any] = {"integrator": "bdf2", "newton": 20, "tolerance": 1e-6}
 #: Largest change by the last halving of the step, in final and in auto quality.
 ACCURACY, AUTO_ACCURACY = 0.02, 0.05
-#: Seconds between two checkpoints, the same at the end of a level, and the least ratio of that time
+#: Seconds between two checkpoints, the same at the end of a clip, and the least ratio of that time
 #: to the time of writing.
 EVERY, AT_ENDS, RATIO = 20.0, 5.0, 20.0
 #: Largest number of checkpoints; the least recently used is removed first.
@@ -80,7 +80,7 @@ class Checkpoint:
         return None
 
     def offer(self, state: Callable[[], Arrays], *, ended: bool = False) -> None:
-        """Store a state if the last was stored long ago; sooner if a level has `ended`."""
+        """Store a state if the last was stored long ago; sooner if the clip has `ended`."""
         if self._content is None:
             return
         began = perf_counter()
@@ -137,12 +137,14 @@ def final_take(
     tell: Progress,
     kept: Checkpoint,
     accuracy: float = ACCURACY,
+    gives_up: bool = False,
 ) -> tuple[Take, dict[str, Any]]:
     """Record a take with steps so short that halving them changes less than `accuracy`.
 
     `player_with` makes a player with a number of sub-steps; `every` is the number of undivided
     steps per frame. Steps are halved stretch by stretch, see `RefinedPlayer`. An interrupted take
-    resumes from the checkpoint `kept`. Return the take, and figures of its convergence.
+    resumes from the checkpoint `kept`. With `gives_up` a motion too violent to be simulated in a
+    reasonable time is a SolverError. Return the take, and figures of its convergence.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -157,7 +159,7 @@ def final_take(
             tell(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
 
         def begin() -> tuple[Take, RefinedPlayer]:
-            player = RefinedPlayer(player_with, every, accuracy, finer)
+            player = RefinedPlayer(player_with, every, accuracy, gives_up, finer)
             return Take(player, every, tell), player
 
         stored, (take, player) = kept.read(), begin()
@@ -190,7 +192,7 @@ def _convergence(take: Take, player: RefinedPlayer) -> dict[str, Any]:
     """Return figures of the steps of a take; warn where halving them still changes much."""
     refined = player.refinement
     least = LEAST_DISPLACEMENT * player.simulator.model.surface.size
-    unresolved = refined.unresolved(player.accuracy)
+    unresolved, change = refined.unresolved(player.accuracy), refined.change(least)
     if unresolved:
         worst = max(refined.changes)
         by = f"by {100 * worst:.0f} %" if np.isfinite(worst) else "much"
@@ -202,7 +204,7 @@ def _convergence(take: Take, player: RefinedPlayer) -> dict[str, Any]:
     chosen = refined.chosen or [1]
     return {
         "substeps": {"least": min(chosen), "most": max(chosen), "mean": round(mean(chosen), 2)},
-        "change": float(f"{refined.change(least):.4g}"),
+        "change": float(f"{change:.4g}") if np.isfinite(change) else None,
         "converged": not unresolved,
         "unconverged_steps": take.unconverged,
     }

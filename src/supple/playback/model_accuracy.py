@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from supple.arrays import Floats, Singles
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.accuracy import ACCURACY, LONGEST_NAME, Accuracy, distance_words
 from supple.engines.engine import CharacterModel, Engine, engine_named
-from supple.errors import SolverError, SuppleWarning, warn
+from supple.errors import SolverError, SuppleError, SuppleWarning, warn
 from supple.linalg.blas import single_threaded
 from supple.playback.bake_plan import bake_simulator
 from supple.playback.final_take import CONVERGING, LEAST_DISPLACEMENT
@@ -109,8 +110,9 @@ class Comparison:
             return model
         changes = _other_reduction(model)
         self._announce(model, changes, log)
-        other = self._measured(build(**changes), log)
-        model = other if _distance(other) < _distance(model) else model
+        with suppress(SuppleError):  # the first model is kept if the second cannot be built
+            other = self._measured(build(**changes), log)
+            model = other if _distance(other) < _distance(model) else model
         if not _bad(model):
             return model
         accuracy = Accuracy.of(model.report)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from supple.engines.engine import Engine, engine_named
+from supple.engines.engine import Engine
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 from supple.playback.bake_model import TETS
@@ -20,10 +20,8 @@ _LIVE_BUILD, _FINAL_BUILD = 3e-3, 6e-4
 _LIVE_STEP, _FINAL_STEP = 1e-3, 13e-6
 #: Seconds of reading and writing.
 _FILES = 1.0
-#: Undivided steps per second of motion, and cycles until a loop closes.
-_STEPS, _CYCLES = 90.0, 3
-#: Tets that fill a character, relative to the option.
-_FILLED = 0.8
+#: Cycles until a loop closes.
+_CYCLES = 3
 #: The full simulation is used if it takes at most this many times as long as the live one.
 LONGER = 2.0
 
@@ -59,20 +57,29 @@ def choose_quality(
     kept
         Whether the reduced model is cached.
     """
-    if not live.unreduced:
-        return QualityChoice("live", f"{live.name} has no full simulation")
+    if live.unreduced in ("", live.name):
+        return QualityChoice("live", f"{live.name} has no other simulation")
     if given:
         return QualityChoice("live", "its model is given")
     try:
         check_unreduced(live, "final", building, simulation)
     except SuppleError:
         return QualityChoice("live", "the full simulation lacks some of the options")
-    tets = building.get("tets", engine_named(live.name).bake_options.get("tets", TETS))
-    count = len(tets.tets) if isinstance(tets, TetMesh) else _FILLED * float(tets)
-    seconds = sum((plan.end - plan.start) * (_CYCLES if plan.loop else 1) for plan in plans)
-    final = _FILES + count * (_FINAL_BUILD + _FINAL_STEP * _STEPS * seconds)
-    reduced = _FILES + _LIVE_STEP * 2 * _STEPS * seconds + (0.0 if kept else _LIVE_BUILD * count)
+    tets = building.get("tets", live.bake_options.get("tets", TETS))
+    if isinstance(tets, TetMesh):
+        count = float(len(tets.tets))
+    else:  # an invalid number is refused by the builder
+        count = float(tets if isinstance(tets, int) else TETS)
+    final = _FILES + count * (_FINAL_BUILD + _FINAL_STEP * _steps(plans, live.unreduced))
+    build = 0.0 if kept else _LIVE_BUILD * count
+    reduced = _FILES + _LIVE_STEP * _steps(plans, live.name) + build
     times = f"about {final:.0f} s, the reduced one {reduced:.0f} s"
     model = " with the model kept from before" if kept else " with its build"
     reason = f"the full simulation takes {times}{model}"
     return QualityChoice("final" if final <= LONGER * reduced else "live", reason)
+
+
+def _steps(plans: Sequence[BakePlan], engine: str) -> float:
+    """Return the number of steps of all plans with an engine."""
+    stepped = [plan.stepped_by(engine) for plan in plans]
+    return sum((p.end - p.start) / p.dt * (_CYCLES if p.loop else 1) for p in stepped)

@@ -18,8 +18,11 @@ from supple.rig.motion.motion import Motion
 
 #: Seconds of a stretch: about as long as flesh swings on after a push.
 STRETCH = 0.2
-#: Largest number of sub-steps per step, and of all sub-steps computed per step of the motion.
-MOST_SUBSTEPS, MOST_WORK = 128, 48
+#: Largest number of sub-steps per step, also after the work is used up.
+MOST_SUBSTEPS, FEW_SUBSTEPS = 128, 8
+#: Newton iterations per step of the motion, over all attempts: about three times as many as lively
+#: clips need. Violent ones would take hours.
+MOST_WORK = 120
 #: Lower bound of the flesh's displacement relative to the size: smaller ones are not visible.
 LEAST_DISPLACEMENT = 1e-4
 #: The next stretch begins with steps twice as long if the change is below this part of the
@@ -27,6 +30,9 @@ LEAST_DISPLACEMENT = 1e-4
 _COARSENS = 1 / 6
 #: Cycles of a loop in which steps are chosen; later ones repeat them, so that cycles can be alike.
 _CHOOSING_CYCLES = 2
+
+#: Largest number of players with divided steps, each with the poses of all its steps.
+_MOST_PLAYERS = 3
 
 #: Displacement and velocity (n, 3) of all tet vertices.
 Flesh = tuple[Floats, Floats]
@@ -49,7 +55,7 @@ class Refinement:
     difference, displacement, count
         Sums of squares in m², and the number of coordinates that they are over.
     work
-        Number of sub-steps computed, rejected ones included.
+        Number of Newton iterations, those of rejected attempts included.
     """
 
     substeps: int = 1
@@ -63,8 +69,8 @@ class Refinement:
 
     def change(self, least: float) -> float:
         """Return the RMS change of the skin by the last halvings, relative to its displacement."""
-        if not self.changes:
-            return 0.0
+        if not self.count:
+            return np.inf if self.changes else 0.0
         return float(np.sqrt(self.difference / max(self.displacement, least**2 * self.count)))
 
     def unresolved(self, accuracy: float) -> list[float]:
@@ -116,6 +122,10 @@ class RefinedPlayer:
         Number of undivided steps per frame.
     accuracy
         Largest relative change by the last halving.
+    gives_up
+        Raise SolverError where the motion is too violent to be simulated in a reasonable time.
+        Otherwise such stretches are simulated with few sub-steps, and flesh without a solution
+        restarts at rest.
     tell
         Called with the completed part of the motion, 0 to 1, and the number of sub-steps.
 
@@ -130,6 +140,7 @@ class RefinedPlayer:
         player_with: Callable[[int], Player],
         every: int,
         accuracy: float,
+        gives_up: bool,
         tell: Callable[[float, int], None],
     ) -> None:
         self._player_with, self.every, self.accuracy, self._tell = (
@@ -138,6 +149,7 @@ class RefinedPlayer:
             accuracy,
             tell,
         )
+        self._gives_up = gives_up
         self._players = {1: player_with(1)}
         self._now = self._players[1]
         self.simulator: Any = self._now.simulator
@@ -212,7 +224,9 @@ class RefinedPlayer:
 
     def _play_stretch(self) -> None:
         """Play the next stretch, with as many sub-steps as the accuracy needs."""
-        count = min(self._stretch, self.n_steps - self._frame)
+        # Steps after the last frame are not shown.
+        last_frame = self.n_steps - self.n_steps % self.every
+        count = min(self._stretch, max(last_frame - self._frame, 1))
         start, refined = self._now.state(), self.refinement
         start["place"][0] = self._frame
         time, cycle = float(self.motion.times[self._frame]), int(start["place"][1])
@@ -222,7 +236,7 @@ class RefinedPlayer:
                 self._accept(run)
                 return
         refined_run = self._refined(start, count)
-        if refined_run is None and self._frame > 0:
+        if refined_run is None and not self._gives_up and (self._frame > 0 or cycle > 0):
             # Where no step has a solution, the flesh restarts at rest.
             start = self._at_rest(start)
             refined.substeps, refined_run = 1, self._refined(start, count)
@@ -233,8 +247,7 @@ class RefinedPlayer:
                 states[0] = first
         if refined_run is None:
             raise SolverError(
-                f"no solution with {MOST_SUBSTEPS} sub-steps at {time:.2f} s; use firmer flesh or "
-                "more damping"
+                f"no time step has a solution at {time:.2f} s; use firmer flesh or more damping"
             )
         coarse, fine, change = refined_run
         self._schedule[self._frame] = fine.substeps
@@ -250,16 +263,16 @@ class RefinedPlayer:
         self, start: dict[str, Floats], count: int
     ) -> tuple[_Run | None, _Run, float] | None:
         """Return the last two runs and their distance; None if no sub-steps have a solution."""
-        substeps, change = self.refinement.substeps, np.inf
+        substeps = min(self.refinement.substeps, self._most_substeps(int(start["place"][1])) // 2)
         coarse = self._run(start, substeps, count)
         while True:
             fine = self._run(start, 2 * substeps, count)
-            if coarse is not None and fine is not None:
-                change = self._compare(coarse, fine)
-            last = 2 * substeps >= self._most_substeps(int(start["place"][1]))
-            if fine is not None and (change <= self.accuracy or last):
+            both = coarse is not None and fine is not None
+            change = self._compare(coarse, fine) if both else np.inf  # type: ignore[arg-type]
+            most = self._most_substeps(int(start["place"][1]))
+            if fine is not None and (change <= self.accuracy or 2 * substeps >= most):
                 return coarse, fine, change
-            if 2 * substeps >= MOST_SUBSTEPS:
+            if 2 * substeps >= most:
                 return None
             coarse, substeps = fine, 2 * substeps
 
@@ -274,9 +287,13 @@ class RefinedPlayer:
         return player.state()
 
     def _most_substeps(self, cycle: int) -> int:
-        """Return the largest number of sub-steps, less after much work on the motion."""
-        exhausted = self.refinement.work > MOST_WORK * self.n_steps * (cycle + 1)
-        return 2 if exhausted else MOST_SUBSTEPS
+        """Return the largest number of sub-steps: few after much work on the motion."""
+        if self.refinement.work <= MOST_WORK * self.n_steps * (cycle + 1):
+            return MOST_SUBSTEPS
+        if self._gives_up:
+            name = self.motion.name
+            raise SolverError(f'motion "{name}" is too violent to be simulated in full')
+        return FEW_SUBSTEPS
 
     def _accept(self, run: _Run) -> None:
         self._states, self._earlier = run.states, run.earlier
@@ -285,9 +302,11 @@ class RefinedPlayer:
 
     def _player(self, substeps: int) -> Player:
         """Return the player with a number of sub-steps; a new one resets the simulator."""
-        if substeps not in self._players:
-            self._players[substeps] = self._player_with(substeps)
-        return self._players[substeps]
+        player = self._players.pop(substeps, None) or self._player_with(substeps)
+        self._players[substeps] = player  # the last used is the last entry
+        for old in [each for each in self._players if each != 1][:-_MOST_PLAYERS]:
+            del self._players[old]
+        return player
 
     def _run(self, start: dict[str, Floats], substeps: int, count: int) -> _Run | None:
         """Play `count` steps from a state; None if Newton's method does not converge."""
@@ -304,7 +323,8 @@ class RefinedPlayer:
             for number in range(1, count + 1):
                 self._tell((self._frame + number) / self.n_steps, substeps)
                 trace = self._step(player, substeps, states)
-                self.refinement.work += substeps
+                state = states[-1]
+                self.refinement.work += 1 if state is None else state.iterations
                 if number % self.every == 0 or number == count:
                     skins.append(player.surface())
         except SolverError:

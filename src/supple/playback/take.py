@@ -38,7 +38,7 @@ _EFFECTS = {
     "stiffness": "flesh is deformed so much that its stiffness was approximated",
     "rest": "the pose flattens flesh, whose stress was left out",
     "displacement": "flesh moved too far from the rig and was held",
-    "inversion": "flesh was turned inside out, or nearly, and was led back",
+    "inversion": "flesh was turned inside out, or nearly",
 }
 
 
@@ -100,9 +100,12 @@ class Take:
             count = self.limits.get(name, 0)
             if count > MOST_LIMITED * self.steps:
                 steps = f"in {count} of {self.steps} steps"
+                others = "a slower motion or final quality"
+                if isinstance(self.player, RefinedPlayer):
+                    others = "a slower motion"
                 warn(
                     f'motion "{self.player.motion.name}": {steps} {effect}; '
-                    "look at these frames, or use firmer flesh, a slower motion or final quality"
+                    f"look at these frames, or use firmer flesh or {others}"
                 )
 
     def recorded(self) -> Singles:

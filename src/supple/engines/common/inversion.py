@@ -20,7 +20,7 @@ from supple.mesh.tets import TetMesh
 PATIENCE, RETURN = 0.02, 0.0125
 #: Least det F of all tets at which the way back ends.
 RESTORED = 0.7
-#: Seconds between looks at flesh that was upright.
+#: Seconds between two checks of flesh that was not inverted.
 SELDOM = 0.02
 #: Part of the volume that must be inverted: a single tet is left to its material.
 INVERTED_PART = 0.01
@@ -50,7 +50,7 @@ class InversionWatch:
         self.state[:] = self._kept
 
     def is_due(self, h: float) -> bool:
-        """Return whether to call `update` after a step of h: seldom for flesh that was upright."""
+        """Return whether to call `update` after a step of h: seldom unless flesh was inverted."""
         self.state[2] += h
         return self.state[2] > SELDOM or self.state[0] > 0.0 or self.state[1] > 0.0
 

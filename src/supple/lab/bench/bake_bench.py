@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from supple.app.baking import run_bake
+from supple.app.options import BakeOptions
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, Row, cell_text, print_rows, run_cases
 from supple.scenes.characters.character_scene import PAPERS
@@ -74,7 +75,7 @@ def _row(source: str, folder: Path, number: int) -> Row:
     target = folder / f"{number}.glb"
     try:
         with _empty_cache(folder / f"cache{number}"):
-            figures = run_bake(source, target, quiet=True)
+            figures = run_bake(source, target, BakeOptions(quality="live"), quiet=True)
     except SuppleError as error:
         return row | {"failed": str(error)}
     finally:

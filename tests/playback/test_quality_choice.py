@@ -1,0 +1,110 @@
+"""Quality auto: the full simulation where it is quick, otherwise the reduced model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.build_samples import bending_bar, flesh_options, stepped_model
+from supple.engines.engine import ENGINES
+from supple.errors import SolverError
+from supple.mesh.obstacles import Plane
+from supple.playback import baking, refined_player
+from supple.playback.bake_plan import bake_plan
+from supple.playback.baking import bake, bake_all
+from supple.playback.quality_choice import choose_quality
+from supple.rig.motion.motion import Motion
+
+CELLS = (6, 2, 2)
+BAR = bending_bar(cells=CELLS)
+OPTIONS: dict[str, Any] = flesh_options(CELLS) | {"anatomy": None, "bones": None}
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*nothing holds its flesh",
+    "ignore:motion .swing. is too violent",
+    "ignore:motion .swing.*in ",
+)
+
+
+def swing(seconds: float) -> Motion:
+    times = np.linspace(0, seconds, 13)
+    return Motion(times, 0.4 * np.sin(2 * np.pi * times / seconds)[:, None], name="swing")
+
+
+def chosen(seconds: float, engine: str = "pose-space", **how: Any) -> str:
+    rate, building = how.pop("rate", None), how.pop("building", {"tets": 8000})
+    plan = bake_plan(BAR, swing(seconds), rate=rate)
+    given = {"given": False, "kept": False} | how
+    simulation = given.pop("simulation", {})
+    return choose_quality(ENGINES[engine], [plan], building, simulation, **given).quality
+
+
+def test_short_clips_are_simulated_in_full_and_long_ones_by_a_reduced_model():
+    assert chosen(1.0) == "final"
+    assert chosen(20.0) == "live"
+    assert chosen(1.0, kept=True) == "live"
+    assert chosen(1.0, kept=True, building={"tets": 100}) == "final"
+    assert chosen(1.0, rate=1000) == "live"
+
+
+def test_what_the_full_simulation_lacks_is_baked_live():
+    assert chosen(1.0, given=True) == "live"
+    assert chosen(1.0, engine="rig-space") == "live"
+    assert chosen(1.0, engine="full") == "live"
+    assert chosen(1.0, building={"modes": 8}) == "live"
+    assert chosen(1.0, simulation={"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}) == "live"
+    assert chosen(1.0, building={"tets": "many"}) == "final"  # which the builder refuses
+
+
+def test_python_takes_the_full_simulation_within_five_percent_and_says_why():
+    baked = bake(BAR, swing(0.2), keep=False, progress=False, **OPTIONS)
+    report = baked.report
+    assert (report["quality"], report["engine"]) == ("final", "full")
+    assert report["quality_reason"].startswith("the full simulation takes about")
+    assert report["change"] <= 0.05
+    exact = bake(BAR, swing(0.2), quality="final", keep=False, progress=False, **OPTIONS)
+    assert exact.report["change"] <= 0.02
+    assert exact.report["substeps"]["most"] > report["substeps"]["most"]
+    assert "quality_reason" not in exact.report
+
+
+def test_a_given_model_is_baked_live():
+    how: dict[str, Any] = {"model": stepped_model("firm"), "simulation": {"stiffness": 1.0}}
+    baked = bake(BAR, swing(0.2), progress=False, **how)
+    assert baked.report["quality"] == "live"
+    assert baked.report["quality_reason"] == "its model is given"
+
+
+def test_motions_too_violent_for_the_full_simulation_are_baked_live(monkeypatch):
+    monkeypatch.setattr(refined_player, "MOST_WORK", 0)
+    built = []
+
+    def fitting_model(*args: Any) -> Any:
+        built.append(args[3])
+        return stepped_model("firm") if args[3] == "pose-space" else original(*args)
+
+    original = baking.fitting_model
+    monkeypatch.setattr(baking, "fitting_model", fitting_model)
+    (baked,) = bake_all(BAR, motions=[swing(0.2)], keep=False, progress=False, **OPTIONS)
+    assert built == ["full", "pose-space"]
+    assert baked.report["quality"] == "live"
+    assert "is too violent to be simulated in full" in baked.report["quality_reason"]
+
+
+def test_final_of_a_violent_motion_ends_with_what_it_has_and_says_so(monkeypatch):
+    monkeypatch.setattr(refined_player, "MOST_WORK", 0)
+    monkeypatch.setattr(refined_player, "FEW_SUBSTEPS", 2)
+    with pytest.warns(UserWarning, match="halving the time step still changes"):
+        baked = bake(BAR, swing(0.2), quality="final", keep=False, progress=False, **OPTIONS)
+    assert not baked.report["converged"]
+    assert baked.report["substeps"]["most"] == 2
+
+
+def test_an_error_of_a_chosen_final_is_raised_where_final_was_asked_for(monkeypatch):
+    def fails(*args: Any) -> None:
+        raise SolverError("no solution")
+
+    monkeypatch.setattr(baking, "final_take", fails)
+    with pytest.raises(SolverError, match="no solution"):
+        bake(BAR, swing(0.2), quality="final", keep=False, progress=False, **OPTIONS)
