@@ -98,21 +98,16 @@ def run_bake(
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
-    request = BakeRequest(
-        source, ready.model, live, stepping, quality=choice.quality, anatomy=values["anatomy"]
-    )
-    request = replace(request, reason=choice.reason)
+    request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
+    request = replace(request, reason=choice.reason, anatomy=values["anatomy"])
     try:
         with task_bar(quiet) as progress:
             bakes = request.bake(plans, progress, checkpoints)
     except SolverError as error:
         if not request.falls_back:
             raise
-        words = replace(options, quality="live")
         choice = QualityChoice("live", request.live_after(error).reason)
-        return run_bake(
-            given, output, words, touch, quiet=quiet, look=look, use_cache=use_cache, choice=choice
-        )
+        return run_bake(given, output, options, touch, quiet=quiet, look=look, choice=choice)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
@@ -123,18 +118,18 @@ def run_bake(
     live_model = ready.model
     if row is not live and built:
         live_model = kept_model(source, flesh=options.flesh, engine=live.name, **values)
-    if live_model is not None and live_model.engine == live.name:
-        live_request = BakeRequest(source, live_model, live, live_stepping)
-        _measure_distances(bakes, plans, live_request, row is live, quiet)
-    figures = reported_bakes(bakes) | {
-        "flesh": options.flesh,
-        "loop": bakes[0].loop,
-        "build_s": round(ready.seconds, 3),
-        "model_kept": ready.kept,
-        "bake_s": round(perf_counter() - began, 3),
-        **written,
-        **_files(targets),
-    }
+    live_request = BakeRequest(source, live_model, live, live_stepping)
+    _measure_distances(bakes, plans, live_request, row is live, quiet)
+    written |= {"build_s": round(ready.seconds, 3), "model_kept": ready.kept, **_files(targets)}
+    written["bake_s"] = round(perf_counter() - began, 3)
+    return _reported(bakes, options, written, quiet)
+
+
+def _reported(
+    bakes: Sequence[BakedMotion], options: BakeOptions, written: dict[str, Any], quiet: bool
+) -> dict[str, Any]:
+    """Return all figures of a bake; write its report page and print its summary."""
+    figures = reported_bakes(bakes) | {"flesh": options.flesh, "loop": bakes[0].loop} | written
     if options.report is not None:
         figures["report"] = _write_report(options, bakes, figures, quiet)
     if not quiet:
@@ -174,9 +169,11 @@ def _measure_distances(
 ) -> None:
     """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes live bakes to compare with, unless `bakes` are live (`is_live`). An error here is a
-    warning: the bakes are complete.
+    `live` makes live bakes to compare with, unless `bakes` are live (`is_live`); without a reduced
+    model nothing is added. An error here is a warning: the bakes are complete.
     """
+    if live.model is None or live.model.engine != live.live.name:
+        return
     for baked, plan in zip(bakes, plans, strict=True):
         try:
             shown = baked if is_live else _live_bake(live, plan, baked.loop, quiet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from supple.dynamics.implicit import StepReport
 from supple.dynamics.root_frame import to_world
 from supple.errors import SolverError
 from supple.playback.player import Player, without_prefix
+from supple.playback.refinement import Refinement
 from supple.rig.motion.motion import Motion
 
 #: Seconds of a stretch: about as long as flesh swings on after a push.
@@ -36,60 +37,6 @@ _MOST_PLAYERS = 3
 
 #: Displacement and velocity (n, 3) of all tet vertices.
 Flesh = tuple[Floats, Floats]
-
-
-@dataclass
-class Refinement:
-    """Steps of a take so far, and the changes by halving them.
-
-    Attributes
-    ----------
-    substeps
-        Sub-steps per step of the next stretch's first attempt.
-    chosen
-        Sub-steps per step of all stretches.
-    changes
-        Change by the last halving in each stretch, relative to the displacement.
-    times
-        Seconds of the motion at which the stretches begin.
-    difference, displacement, count
-        Sums of squares in m², and the number of coordinates that they are over.
-    work
-        Number of Newton iterations, those of rejected attempts included.
-    """
-
-    substeps: int = 1
-    chosen: list[int] = field(default_factory=list)
-    changes: list[float] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    difference: float = 0.0
-    displacement: float = 0.0
-    count: int = 0
-    work: int = 0
-
-    def change(self, least: float) -> float:
-        """Return the RMS change of the skin by the last halvings, relative to its displacement."""
-        if not self.count:
-            return np.inf if self.changes else 0.0
-        return float(np.sqrt(self.difference / max(self.displacement, least**2 * self.count)))
-
-    def unresolved(self, accuracy: float) -> list[float]:
-        """Return the times of stretches whose last halving changes more than `accuracy`."""
-        return [t for t, each in zip(self.times, self.changes, strict=True) if each > accuracy]
-
-    def state(self) -> dict[str, Floats]:
-        """Return arrays for a checkpoint."""
-        sums = self.substeps, self.difference, self.displacement, self.count, self.work
-        lists = [np.array(each, float) for each in (self.chosen, self.changes, self.times)]
-        return {"sums": np.array(sums, float), "stretches": np.stack(lists)}
-
-    @classmethod
-    def resumed(cls, state: Mapping[str, Floats]) -> Refinement:
-        """Return the refinement of a checkpoint."""
-        substeps, difference, displacement, count, work = state["sums"].tolist()
-        chosen, changes, times = state["stretches"].tolist()
-        sums = difference, displacement, int(count), int(work)
-        return cls(int(substeps), [int(each) for each in chosen], changes, times, *sums)
 
 
 @dataclass(eq=False)
