@@ -119,9 +119,11 @@ def test_a_rebuilt_model_goes_on_where_the_motion_is(actor: CharacterActor):
     entries, time, before = dict(editing.anatomy.entries), actor.time, actor.model
     log = BuildLog()
     assert editing.rebuild is not None
-    model = editing.rebuild(entries, log)
+    ready = editing.rebuild(entries, log)
+    model = ready.model
     assert "anatomy" in log.stages
-    session.submit(actor.replace_model, model, entries, actor.stable_factors(model))
+    factors = actor.stable_factors(model, ready.feel)
+    session.submit(actor.replace_model, model, entries, factors, ready.feel)
     assert session.run_requests() is None
     assert actor.model is model is not before
     assert actor.time == pytest.approx(time, abs=0.02)

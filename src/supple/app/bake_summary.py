@@ -138,12 +138,15 @@ def _short(name: str) -> str:
 
 def print_summary(figures: dict[str, Any]) -> None:
     """Print the summary of a bake on standard error."""
-    built = f"built in {figures['build_s']:.1f} s"
+    why = f": {figures['build_reason']}" if figures.get("build_reason") else ""
+    built = f"built in {figures['build_s']:.1f} s{why}"
     model = f"{figures['engine']}{_sizes(figures, 'poses', 'modes')}"
     rows = [
         ("character", f"{figures['vertices']:,} vertices{_sizes(figures, 'tets')}"),
         ("model", f"{model}, " + ("kept from before" if figures["model_kept"] else built)),
     ]
+    if figures.get("feel"):
+        rows.append(("feel", f"{figures['feel']}, without a build"))
     for clip in figures.get("clips", [figures]):
         cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
         frames = f"{clip['frames']} frames at {clip['rate']:.4g} per second{cycles}"

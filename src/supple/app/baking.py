@@ -33,8 +33,9 @@ from supple.playback.bake_plan import (
     played_engine,
 )
 from supple.playback.baking import BakeRequest
-from supple.playback.character_models import kept_model, stepped_by
+from supple.playback.character_models import PreparedModel, kept_model, stepped_by
 from supple.playback.character_sources import CharacterSource, read_character
+from supple.playback.feel.feel import AS_BUILT
 from supple.playback.final_take import (
     Checkpoint,
     content_of,
@@ -99,7 +100,7 @@ def run_bake(
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
     request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
-    request = replace(request, reason=choice.reason, anatomy=values["anatomy"])
+    request = replace(request, reason=choice.reason, anatomy=values["anatomy"], feel=ready.feel)
     try:
         with task_bar(quiet) as progress:
             bakes = request.bake(plans, progress, checkpoints)
@@ -115,12 +116,14 @@ def run_bake(
     if look is not None:
         look(bakes)
     # Computed last, so that a failure here cannot lose the bake.
-    live_model = ready.model
+    kept: PreparedModel | None = ready
     if row is not live and built:
-        live_model = kept_model(source, flesh=options.flesh, engine=live.name, **values)
-    live_request = BakeRequest(source, live_model, live, live_stepping)
+        kept = kept_model(source, flesh=options.flesh, engine=live.name, **values)
+    live_model = None if kept is None else kept.model
+    live_feel = AS_BUILT if kept is None else kept.feel
+    live_request = BakeRequest(source, live_model, live, live_stepping, feel=live_feel)
     _measure_distances(bakes, plans, live_request, row is live, quiet)
-    written |= {"build_s": round(ready.seconds, 3), "model_kept": ready.kept, **_files(targets)}
+    written |= {**ready.figures(), **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
 
@@ -177,7 +180,7 @@ def _measure_distances(
     for baked, plan in zip(bakes, plans, strict=True):
         try:
             shown = baked if is_live else _live_bake(live, plan, baked.loop, quiet)
-            played = shown.motion, shown.rate, shown.loop, live.simulation
+            played = shown.motion, shown.rate, shown.loop, live.simulation, live.feel
             content = content_of(live.model, *played, reduced=True)
             distance = known_distance(content)
             if not is_live:

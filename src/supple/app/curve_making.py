@@ -82,7 +82,7 @@ def run_curves(
             settle=options.settle,
             smooth=options.smooth,
             strength=options.strength,
-            simulation=stepping | {"scaled_loads": ready.scaled_loads},
+            simulation=stepping | {"scaled_loads": ready.scaled_loads, "feel": ready.feel},
             progress=progress,
             **options.playing(),
         )
@@ -96,8 +96,7 @@ def run_curves(
         "strength": options.strength,
         "loop": result.loop,
         "free_names": list(result.free),
-        "build_s": round(ready.seconds, 3),
-        "model_kept": ready.kept,
+        **ready.figures(),
         **written,
         "output": str(target),
     }
@@ -180,7 +179,7 @@ def _write_page(
             source.character,
             curve_plan(source.character, options.motion, **options.playing()).motion,
             ready.model,
-            simulation=simulation | {"scaled_loads": ready.scaled_loads},
+            simulation=simulation | {"scaled_loads": ready.scaled_loads, "feel": ready.feel},
             progress=progress,
             loop=result.loop,
             rate=max(result.rate, 24.0),

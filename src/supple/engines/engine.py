@@ -242,6 +242,11 @@ class Engine:
         return _option_names(self.simulate, 2)
 
     @cached_property
+    def feels_at_run_time(self) -> bool:
+        """Whether simulators take stiffness by region, so that one model serves all stiffnesses."""
+        return hasattr(self.simulate, "local_stiffness")
+
+    @cached_property
     def takes_any_option(self) -> bool:
         """Whether the builder accepts arbitrary keywords (``**``)."""
         return _takes_any(self.build)

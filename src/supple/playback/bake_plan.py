@@ -23,6 +23,7 @@ from supple.engines.options import FleshOptions, option_values, without_defaults
 from supple.errors import SuppleError, SuppleWarning
 from supple.playback.bake_model import SCALED_LOADS
 from supple.playback.cycle import checked_span, steps_of_frames
+from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.playback.take import stable_take
@@ -141,13 +142,15 @@ def bake_simulator(
     damping: float = 1.0,
     engine: str = FIRST_ENGINE,
     scaled_loads: bool = SCALED_LOADS,
+    feel: Feel = AS_BUILT,
     **options: Any,
 ) -> Any:
     """Return the simulator that `bake` and the viewer step, so that both have the same frames.
 
-    The default `dt` is the engine's longest step; the flesh determines the damping only. With
-    `scaled_loads` gravity scales with the size, as stiffness with its square, so that scaled bodies
-    move alike; engines with `real_loads` ignore it. Other options of the simulator override these.
+    The default `dt` is the engine's longest step; the flesh determines the damping only, and `feel`
+    the stiffness relative to the model. With `scaled_loads` gravity scales with the size, as
+    stiffness with its square, so that scaled bodies move alike; engines with `real_loads` ignore
+    it. Other options of the simulator override these.
     """
     row = engine_named(engine, "character")
     # Files often have wrong units: a rat of seven metres moves as fast as it is large.
@@ -158,7 +161,9 @@ def bake_simulator(
         usual["gravity"] = (0.0, -scaled_gravity(model.surface.size), 0.0)
     accepted = {name: value for name, value in usual.items() if name in row.step_options}
     step = row.longest_step if dt is None else dt
-    return row.make_simulator(model, step, **(accepted | options))
+    simulator = row.make_simulator(model, step, **(accepted | options))
+    feel.apply(simulator)
+    return simulator
 
 
 def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:

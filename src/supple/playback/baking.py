@@ -41,6 +41,7 @@ from supple.playback.character_models import (
     kept_model,
 )
 from supple.playback.character_sources import CharacterSource, source_of
+from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.final_take import (
     ACCURACY,
     AUTO_ACCURACY,
@@ -170,7 +171,7 @@ class BakeRequest:
     `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
     `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
     `choose_quality`, else empty; `anatomy` is that of a given `model`, for names and reasons of
-    hard parts. The others are as for `bake`.
+    hard parts, and `feel` its stiffness at run time. The others are as for `bake`.
     """
 
     source: CharacterSource
@@ -185,6 +186,7 @@ class BakeRequest:
     building: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
     anatomy: GivenAnatomy = None
+    feel: Feel = AS_BUILT
 
     @classmethod
     def of(
@@ -265,7 +267,10 @@ class BakeRequest:
         options: dict[str, Any] = {"flesh": preset, "damping": self.damping, "engine": row.name}
         options |= {"scaled_loads": scaled, **self.simulation}
         given, kept = self.model, self.keep
-        model = fitting_model(self.source, given, preset, row.name, building, kept, progress)
+        ready = fitting_model(self.source, given, preset, row.name, building, kept, progress)
+        model = ready.model
+        feel = self.feel if given is not None else ready.feel
+        options = {"feel": feel} | options
         built = perf_counter() - began
         # A given stiffness is never changed.
         may_stiffen = (
@@ -293,8 +298,8 @@ class BakeRequest:
                     "size": float(f"{model.surface.size:.6g}"),
                     "vertices": len(model.surface.vertices),
                 }
-                report |= {**model.figures, **take.figures(), "build_s": round(built, 3)}
-                report |= {"quality": self.quality, **convergence}
+                report |= {**model.figures, **take.figures(), **ready.figures()}
+                report |= {"build_s": round(built, 3), "quality": self.quality, **convergence}
                 report |= {"quality_reason": self.reason} if self.reason else {}
                 assert take.frames is not None
                 rate = 1 / (plan.dt * plan.every)
@@ -337,8 +342,8 @@ def _final(
     """Play a plan in final quality; return the take, and figures of its convergence."""
     converging = CONVERGING | dict(options)
     factor = converging.pop("stiffness", 1.0)
+    converging["feel"] = converging["feel"].stiffer(factor)
     simulator = bake_simulator(model, plan.dt, **converging)
-    simulator.stiffness = factor
 
     def player_with(substeps: int) -> Player:
         cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)

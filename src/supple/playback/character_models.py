@@ -15,6 +15,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.engines.common.accuracy import Accuracy
 from supple.engines.engine import CHARACTER_MODEL, FIRST_ENGINE, Engine, engine_named, engine_of
@@ -27,6 +29,8 @@ from supple.playback.bake_model import (
     model_options,
 )
 from supple.playback.character_sources import CharacterSource, load_character_model, source_of
+from supple.playback.feel.build_reason import build_reason
+from supple.playback.feel.feel import AS_BUILT, BEYOND, Feel, FeelRequest
 from supple.playback.model_accuracy import Comparison
 from supple.playback.progress_bar import ShownProgress, build_log, shows_progress
 from supple.reduction.build_log import BuildLog
@@ -47,7 +51,8 @@ class PreparedModel:
     """Model of a character, and the `seconds` that reading or building it took.
 
     `kept` is True if the model was read, not built; `path` is its file in the cache, or None if it
-    is not stored there; `scaled_loads` is as for `bake_simulator`.
+    is not stored there; `scaled_loads` is as for `bake_simulator`. `feel` is the stiffness that its
+    simulators take at run time, and `reason` why it was built although the cache has another one.
     """
 
     model: Any
@@ -55,6 +60,14 @@ class PreparedModel:
     kept: bool
     scaled_loads: bool = SCALED_LOADS
     path: Path | None = None
+    feel: Feel = AS_BUILT
+    reason: str = ""
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures for the report of a command."""
+        figures = {"build_s": round(self.seconds, 3), "model_kept": self.kept}
+        words = {"feel": self.feel.words(), "build_reason": self.reason}
+        return figures | {name: text for name, text in words.items() if text}
 
 
 def prepared_model(
@@ -71,9 +84,10 @@ def prepared_model(
 ) -> PreparedModel:
     """Return the model of a character: from a model file, from the cache, or built now.
 
-    `building` has `young`, `poisson`, `stiffness` and options of the engine's builder. With `keep`
-    the model is read from the cache or stored there. `log` receives the stages of a build in place
-    of the terminal; `quiet` hides them.
+    `building` has `young`, `poisson`, `stiffness` and options of the engine's builder. Stiffness is
+    not an option of the model, but of its simulators, where `FeelRequest` allows: one model is kept
+    for all. With `keep` the model is read from the cache or stored there. `log` receives the stages
+    of a build in place of the terminal; `quiet` hides them.
 
     A model that is built here is compared with the full simulation, see `Comparison.checked`; the
     report of the model has its accuracy. `build` and `scene_model` do not compare: their options
@@ -87,15 +101,36 @@ def prepared_model(
         check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
         return PreparedModel(loaded, perf_counter() - began, True)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
-    if _is_plain_scene(source, flesh, anatomy, building):
-        comparison = Comparison.of(engine, flesh, scaled, source.recipe(engine))
+    asked, reason = _asked(source, engine, flesh, anatomy, building), ""
+    if _is_plain_scene(source, asked):
+        comparison = Comparison.of(engine, asked.flesh, scaled, source.recipe(engine))
         result = _scene_model(source.scene, engine, quiet, log, keep)
         result = _compared_scene(source.scene, engine, result, comparison, quiet, log)
     else:
-        request = _request(source, engine, anatomy, building)
-        comparison = Comparison.of(engine, flesh, scaled, request)
+        request = _request(source, engine, asked)
+        comparison = Comparison.of(engine, asked.flesh, scaled, request)
         result = _character_model(character, comparison, request, keep, quiet, log)
-    return PreparedModel(result.value, perf_counter() - began, result.found, scaled, result.path)
+        if keep and (content := _content(character, engine_named(engine))) is not None:
+            options = {**request, "flesh": checked_flesh(asked.flesh)}
+            reason = build_reason(content_hash(*content, engine), options, result.found)
+        if asked.beyond and not result.found:
+            reason = BEYOND
+    feel, seconds = asked.feel(result.value), perf_counter() - began
+    return PreparedModel(result.value, seconds, result.found, scaled, result.path, feel, reason)
+
+
+def _asked(
+    source: CharacterSource,
+    engine: str,
+    flesh: str | Flesh,
+    anatomy: GivenAnatomy,
+    building: Mapping[str, Any],
+) -> FeelRequest:
+    """Divide options into those of a model and those that act at run time."""
+    character, row = source.character, engine_named(engine, "character")
+    if np.ndim(source.recipe(engine).get("young", 0)) > 1 and building.get("young") is not None:
+        return FeelRequest(character, flesh, anatomy, dict(building))  # the scene's follows poses
+    return FeelRequest.of(character, row, flesh, anatomy, building)
 
 
 def fitting_model(
@@ -106,16 +141,14 @@ def fitting_model(
     building: dict[str, Any],
     keep: bool,
     progress: ShownProgress,
-) -> Any:
+) -> PreparedModel:
     """Return the given model if it fits the character; without one, find or build it."""
     if model is not None:
         check_model(source.character, model, flesh=flesh, **building)
-        return model
+        return PreparedModel(model, 0.0, True)
     options = {"anatomy": default_anatomy(source)} | building
     quiet = not shows_progress(progress)
-    return prepared_model(
-        source, flesh=flesh, engine=engine, keep=keep, quiet=quiet, **options
-    ).model
+    return prepared_model(source, flesh=flesh, engine=engine, keep=keep, quiet=quiet, **options)
 
 
 def kept_model(
@@ -125,21 +158,24 @@ def kept_model(
     engine: str = FIRST_ENGINE,
     anatomy: GivenAnatomy = None,
     **building: Any,
-) -> Any:
-    """Return the model that `prepared_model` would return if it is in the cache, else None.
+) -> PreparedModel | None:
+    """Return what `prepared_model` would return if the model is in the cache, else None.
 
     `source` must not be a model file.
     """
-    if _is_plain_scene(source, flesh, anatomy, building):
+    asked = _asked(source, engine, flesh, anatomy, building)
+    if _is_plain_scene(source, asked):
         label, content = _scene_key(source.scene, engine, {})
     else:
-        request = _request(source, engine, anatomy, building)
-        label, content = "model-own", _character_key(source.character, flesh, engine, request)
+        request = _request(source, engine, asked)
+        content = _character_key(source.character, asked.flesh, engine, request)
+        label = "model-own"
     path = cached_file(_SCENE_MODELS, label, content)
     if path is None or not path.is_file():
         return None
     with suppress(Exception):  # a damaged file raises nearly anything
-        return _renamed(load_model(path), source.character.name)
+        model = _renamed(load_model(path), source.character.name)
+        return PreparedModel(model, 0.0, True, path=path, feel=asked.feel(model))
     return None
 
 
@@ -220,20 +256,17 @@ def _built_model(
     return _renamed(cached(_CHARACTER_MODELS, "model-built", make, key).value, character.name)
 
 
-def _is_plain_scene(
-    source: CharacterSource, flesh: str | Flesh, anatomy: GivenAnatomy, building: dict[str, Any]
-) -> bool:
+def _is_plain_scene(source: CharacterSource, asked: FeelRequest) -> bool:
     """Return whether the source is a scene that is built by its recipe without changes."""
-    normal = flesh in ("normal", checked_flesh("normal"))
-    return bool(source.scene) and normal and anatomy is None and not building
+    normal = checked_flesh(asked.flesh) == checked_flesh("normal")
+    return bool(source.scene) and normal and asked.anatomy is None and not asked.building
 
 
-def _request(
-    source: CharacterSource, engine: str, anatomy: GivenAnatomy, building: dict[str, Any]
-) -> dict[str, Any]:
-    """Return options of `model_options`: those of a scene's recipe, overridden by `building`."""
+def _request(source: CharacterSource, engine: str, asked: FeelRequest) -> dict[str, Any]:
+    """Return options of `model_options`: those of a scene's recipe, overridden by given ones."""
     recipe = engine_named(engine).accepted_options(**source.recipe(engine))
-    return {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **building}
+    painted, building = recipe.pop("young", None), asked.building
+    return {"painted": painted, "anatomy": asked.anatomy, **recipe, **building}
 
 
 def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:

@@ -110,10 +110,10 @@ def curves(
     if model is not None and "free" in building:
         raise SuppleError("the model determines the free parameters; leave out free")
     kept = keeps_models(keep)
-    model = fitting_model(source, model, preset, row.name, building, kept, progress)
-    built = perf_counter() - began
+    ready = fitting_model(source, model, preset, row.name, building, kept, progress)
+    model, built = ready.model, perf_counter() - began
     stepping: dict[str, Any] = {"flesh": preset, "damping": damping, "engine": row.name}
-    stepping |= {"scaled_loads": scaled, **(simulation or {})}
+    stepping |= {"feel": ready.feel, "scaled_loads": scaled, **(simulation or {})}
     simulator = _made_simulator(model, plan.dt, stepping)
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")

@@ -41,7 +41,8 @@ _PLAYED = {
 #: Largest number of characters in the arguments of one option, and largest integer.
 _LONGEST = 10_000
 _LARGEST = 10**18
-
+#: Options that act on a kept model, with these engines.
+_FELT, _FEELING = {"flesh", "young", "stiffness"}, (("pose-space",), ("full",))
 
 #: List that receives the picture of a job's result, for the page of the batch; None for no picture.
 Pictures = Annotated[list[bytes] | None, Parameter(parse=False)]
@@ -260,7 +261,9 @@ def model_options_of(command: str, options: JobOptions) -> JobOptions | None:
     arguments = dict(options)
     if command not in ("bake", "curves") or "model" in arguments:
         return None
-    shared = tuple((name, words) for name, words in options if name not in _PLAYED)
+    feel = arguments.get("engine", ("pose-space",) if command == "bake" else ())
+    played = _PLAYED | _FELT if feel in _FEELING else _PLAYED
+    shared = tuple((name, words) for name, words in options if name not in played)
     if arguments.get("betas") == ("motion",):  # each clip has its body shape
         shared += (("motion", arguments.get("motion", ())),)
     return shared

@@ -20,7 +20,7 @@ from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Actor, Session
 from supple.engines.engine import engine_named
 from supple.errors import SuppleError
-from supple.playback.character_models import prepared_model, stepped_by
+from supple.playback.character_models import PreparedModel, prepared_model, stepped_by
 from supple.playback.character_sources import CharacterSource, is_body, read_character
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.progress_bar import console, first_use_message, working
@@ -120,6 +120,7 @@ def _character(
             anatomy=_editing(source, built, values | flesh),
             simulation=simulation,
             may_stiffen=options.young is None,  # a given stiffness is never changed
+            feel=ready.feel,
             **flesh,
         )
 
@@ -131,8 +132,8 @@ def _editing(source: CharacterSource, built: bool, values: dict[str, Any]) -> An
     """
     anatomy = values.pop("anatomy")
 
-    def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> Any:
-        return prepared_model(source, anatomy=entries, log=log, **values).model
+    def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> PreparedModel:
+        return prepared_model(source, anatomy=entries, log=log, **values)
 
     return AnatomyEditing(
         source.character,

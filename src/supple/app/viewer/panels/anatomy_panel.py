@@ -132,10 +132,11 @@ class AnatomyPanel:
         self._bar.value, self._bar.visible = 0.0, True
         try:
             assert self._editing.rebuild is not None
-            model = self._editing.rebuild(entries, log)
+            ready = self._editing.rebuild(entries, log)
             with log.stage("trying it"):
-                stiffness = self._actor.stable_factors(model)
-            self._session.submit(self._actor.replace_model, model, entries, stiffness)
+                stiffness = self._actor.stable_factors(ready.model, ready.feel)
+            changed = ready.model, entries, stiffness, ready.feel
+            self._session.submit(self._actor.replace_model, *changed)
             self._session.submit(self._scene.refresh_model)
         except Exception as error:  # the page keeps its current model
             kind = "" if isinstance(error, SuppleError) else f"{type(error).__name__}: "

@@ -24,11 +24,13 @@ from supple.anatomy.region_entries import (
 from supple.app.viewer.session.recording import checked_name
 from supple.arrays import Floats, Singles
 from supple.errors import SuppleError
+from supple.playback.character_models import PreparedModel
+from supple.playback.feel.feel import region_factors
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 
 #: Function that builds a model with entries by joint, and logs its progress.
-Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], Any]
+Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], PreparedModel]
 
 
 class AnatomyEditing:
@@ -90,9 +92,9 @@ class AnatomyEditing:
         before = np.ones(len(now))
         if self._built is not None:
             before = np.array([FEEL_STIFFNESS[each.feel] for each in self._built.values()])
-        if np.array_equal(now, before):
+        ratio = region_factors(self.anatomy.follows, now / before)
+        if ratio is None:
             return None
-        ratio = np.exp(self.anatomy.follows @ np.log(now / before))
         return painted_material(model.mesh, model.embedding, ratio, on="skin")
 
     def set_built(self, entries: Mapping[str, RegionEntry]) -> None:

@@ -30,6 +30,7 @@ from supple.errors import SuppleError, SuppleWarning
 from supple.mesh.appearance import Appearance
 from supple.playback.bake_model import SCALED_LOADS
 from supple.playback.bake_plan import BakePlan, bake_plan, bake_simulator, stable_stiffness
+from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.rig.character import Character
@@ -52,9 +53,9 @@ class CharacterActor(Actor):
 
     The first motion is by default the liveliest, and motions are by default those of the model;
     without any, a test motion is played. `engine`, `flesh` and `damping` are options of
-    `supple.bake`, and `scaled_loads` of `bake_simulator`. Obstacles among the further options
-    `simulation` stay fixed. With `may_stiffen`, motions that are too violent for the flesh make it
-    stiffer, as in `supple.bake`.
+    `supple.bake`, `scaled_loads` and `feel` of `bake_simulator`. Obstacles among the further
+    options `simulation` stay fixed. With `may_stiffen`, motions that are too violent for the flesh
+    make it stiffer, as in `supple.bake`.
 
     At the end of a motion, `ending` ``"loop"`` continues with the next cycle, ``"restart"`` starts
     again, undeformed, and ``"stop"`` pauses. The frames are bit for bit those of `supple bake`,
@@ -79,6 +80,7 @@ class CharacterActor(Actor):
         anatomy: AnatomyEditing | None = None,
         simulation: Mapping[str, Any] | None = None,
         may_stiffen: bool = True,
+        feel: Feel = AS_BUILT,
     ) -> None:
         self.model = model
         self.character = character or Character(
@@ -96,6 +98,7 @@ class CharacterActor(Actor):
             "damping": damping,
             "engine": engine,
             "scaled_loads": scaled_loads,
+            "feel": feel,
             **(simulation or {}),
         }
         self._may_stiffen = may_stiffen and self._engine.may_stiffen
@@ -247,7 +250,8 @@ class CharacterActor(Actor):
     def stiffen(self, factor: float) -> None:
         """Set the stiffness to `factor`, clamped to 0.01 to 100, times that of `supple.bake`."""
         stable = self._stable_factors.get((self.motion.name, self.ending == "loop"), 1.0)
-        self.simulator.stiffness = clamped(factor, 1e-2, 1e2) * stable
+        stiffness = clamped(factor, 1e-2, 1e2) * stable * self.feel.factor
+        self.simulator.stiffness = clamped(stiffness, 1e-3, 1e3)
         self.factor = factor
 
     def tune(self, numbers: Ints, name: str, value: float) -> None:
@@ -263,18 +267,25 @@ class CharacterActor(Actor):
         """Whether local stiffness can change without a rebuild."""
         return isinstance(self.simulator, LocalStiffness) and hasattr(self.model, "embedding")
 
+    @property
+    def feel(self) -> Feel:
+        """Stiffness relative to the model, before the page changes it."""
+        feel: Feel = self._flesh["feel"]
+        return feel
+
     def apply_anatomy(self) -> None:
         """Apply the stiffness of the regions to the flesh."""
         if self.anatomy is not None and self.changes_locally:
-            self.simulator.local_stiffness = self.anatomy.tet_factors(self.model)
+            changed = self.feel.stiffer(1.0, self.anatomy.tet_factors(self.model))
+            self.simulator.local_stiffness = changed.on_tets()
 
-    def stable_factors(self, model: CharacterModel) -> dict[tuple[str, bool], float]:
+    def stable_factors(self, model: CharacterModel, feel: Feel) -> dict[tuple[str, bool], float]:
         """Return the factor by which `supple.bake` stiffens a model for the current motion.
 
         The key is the name of the motion and whether it loops. Any thread may call this.
         """
         loop = self.ending == "loop"
-        scaled = self._flesh | {"scaled_loads": True}
+        scaled = self._flesh | {"scaled_loads": True, "feel": feel}
         return {(self.motion.name, loop): self._stable_factor(model, self._plan(loop), scaled)}
 
     def _stable_factor(self, model: CharacterModel, plan: BakePlan, flesh: dict[str, Any]) -> float:
@@ -288,12 +299,13 @@ class CharacterActor(Actor):
         model: CharacterModel,
         entries: Mapping[str, RegionEntry],
         stable_factors: Mapping[tuple[str, bool], float],
+        feel: Feel = AS_BUILT,
     ) -> None:
         """Continue with another model, built with these regions; see `stable_factors`."""
         assert self.anatomy is not None
         self.hands.clear()
         self.model, self._stable_factors = model, dict(stable_factors)
-        self._flesh["scaled_loads"] = True
+        self._flesh |= {"scaled_loads": True, "feel": feel}
         self.anatomy.set_built(entries)
         self._new_simulator(self.simulator.dt)
         if self._posed:
@@ -364,7 +376,7 @@ class CharacterActor(Actor):
         if "touch" in self.parts:
             preserved |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
         self.simulator = bake_simulator(self.model, dt, **(self._flesh | preserved))
-        self.simulator.stiffness = old.stiffness
+        self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
             springs = {name: getattr(old.springs, name) for name in SPRINGS}
             self.simulator.tune(**springs)

@@ -1,0 +1,1 @@
+"""Feel of the flesh: stiffness at run time, and how far flesh swings."""

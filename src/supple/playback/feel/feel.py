@@ -1,0 +1,213 @@
+"""Feel of the flesh: stiffness that a kept model takes at run time, without a build.
+
+Bone, tets, poses and modes of a model are those of normal flesh. Its basis and its cubature come
+from simulations whose loads and times scale with the stiffness, so that a factor on all flesh gives
+what a build with that stiffness would give: the fox at a quarter is 0.39 from the full simulation
+either way. Factors that differ from place to place are an approximation, see `LOCAL`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material, stiffness_factors
+from supple.anatomy.painted_material import painted_material
+from supple.anatomy.region_entries import FEEL_STIFFNESS, RegionEntry
+from supple.arrays import Floats
+from supple.engines.engine import Engine
+from supple.playback.bake_model import GivenAnatomy
+from supple.rig.character import Character
+
+#: Largest factor, up or down, of a kept model's stiffness: of all flesh, and of a place relative to
+#: the mean. The rat, 0.21 from the full simulation, is 0.32 from it with a tail 0.1 times as stiff
+#: (0.23 after a build), 0.30 with 10 times (0.20), and 0.43 with 1/32.
+GLOBAL, LOCAL = 250.0, 8.0
+#: Limits of factors that simulators accept.
+_LEAST, _MOST = 1e-3, 1e3
+
+
+@dataclass(frozen=True, eq=False)
+class Feel:
+    """Stiffness of the flesh relative to its model.
+
+    Attributes
+    ----------
+    factor
+        Factor on the stiffness of all flesh.
+    local
+        (T,) factors on that of each tet, in addition; None if all are 1.
+    """
+
+    factor: float = 1.0
+    local: Floats | None = None
+
+    def stiffer(self, factor: float, local: Floats | None = None) -> Feel:
+        """Return this feel with further factors, of all flesh and (T,) of each tet."""
+        if self.local is not None:
+            local = self.local if local is None else self.local * local
+        return Feel(self.factor * factor, local)
+
+    def on_tets(self) -> Floats | None:
+        """Return the factors (T,) of each tet within the limits of simulators, or None."""
+        return None if self.local is None else np.clip(self.local, _LEAST, _MOST)
+
+    def apply(self, simulator: Any) -> None:
+        """Set the stiffness of a new simulator of the model, relative to what it is."""
+        if self.local is not None:
+            simulator.local_stiffness = self.on_tets()
+        if self.factor != 1:
+            factor = float(np.clip(simulator.stiffness * self.factor, _LEAST, _MOST))
+            simulator.stiffness = factor
+
+    @property
+    def changes(self) -> bool:
+        """Whether flesh is not as stiff as the model."""
+        return self.factor != 1 or self.local is not None
+
+    def words(self) -> str:
+        """Return the feel in words; "" if flesh is as stiff as the model.
+
+        >>> Feel(0.15).words(), Feel().words()
+        ('0.15 times as stiff at run time', '')
+        """
+        if self.local is None:
+            return f"{self.factor:.3g} times as stiff at run time" if self.factor != 1 else ""
+        low, high = self.factor * np.quantile(self.local, [0.0, 1.0])
+        return f"{low:.3g} to {high:.3g} times as stiff at run time"
+
+
+#: Reason of a build that the range of factors requires.
+BEYOND = "its stiffness is beyond the range of the model of normal flesh"
+#: Feel of a model as it was built.
+AS_BUILT = Feel()
+
+
+@dataclass(frozen=True, eq=False)
+class FeelRequest:
+    """Options of the flesh that act at run time, and those that are left for a build.
+
+    Attributes
+    ----------
+    character
+        The character.
+    flesh, anatomy, building
+        Options of the model: normal flesh, regions that differ in bone, and the other options of
+        `model_options`; as given if the engine or the range of factors requires a build. With a
+        given Young's modulus the model has the usual one everywhere, thin parts included.
+    factor
+        Factor on the stiffness of all flesh.
+    skin
+        (n̄,) factors at the vertices of the skin, in addition; None if all are 1.
+    beyond
+        Whether the options are beyond the range of factors.
+    """
+
+    character: Character
+    flesh: str | Flesh
+    anatomy: GivenAnatomy
+    building: dict[str, Any]
+    factor: float = 1.0
+    skin: Floats | None = None
+    beyond: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        character: Character,
+        row: Engine,
+        flesh: str | Flesh,
+        anatomy: GivenAnatomy,
+        building: Mapping[str, Any],
+    ) -> FeelRequest:
+        """Divide the options of a model; arguments are those of `model_options`."""
+        rest, factor = dict(building), checked_flesh(flesh).stiffness
+        given = cls(character, flesh, anatomy, dict(building))
+        if not row.feels_at_run_time:
+            return given
+        count = len(character.surface.vertices)
+        young, stiffness = rest.pop("young", None), rest.pop("stiffness", None)
+        skin = np.ones(count)
+        if young is not None:
+            values = np.asarray(young)
+            if values.shape not in ((), (count,)) or values.dtype.kind not in "fiu":
+                return given  # rows for poses, values of tets, or what the build refuses
+            rest["young"] = _usual(character, rest)
+            factor, skin = 1.0, skin * (values / rest["young"])
+        if stiffness is not None:
+            skin = skin * stiffness_factors(character, stiffness)
+        built = anatomy
+        if isinstance(anatomy, Mapping):
+            built, feels = _normal_regions(character, anatomy)
+            skin = skin * feels
+        if not (np.isfinite(skin).all() and skin.min() > 0):
+            return given
+        middle = float(np.exp(np.log(skin).mean()))
+        even = np.ptp(skin) <= 1e-9 * middle
+        factor, skin = factor * middle, skin / middle
+        if not _within(GLOBAL, factor) or not (even or _within(LOCAL, skin)):
+            return replace(given, beyond=True)
+        return cls(character, "normal", built, rest, _rounded(factor), None if even else skin)
+
+    def feel(self, model: Any) -> Feel:
+        """Return the stiffness relative to a model that was built with the other options."""
+        if self.skin is None:
+            return Feel(self.factor)
+        return Feel(
+            self.factor, painted_material(model.mesh, model.embedding, self.skin, on="skin")
+        )
+
+
+def _rounded(factor: float) -> float:
+    """Return a factor without the errors of logarithms."""
+    return float(f"{factor:.12g}")
+
+
+def _within(most: float, factors: ArrayLike) -> bool:
+    values = np.asarray(factors, np.float64)
+    return bool(((values >= 1 / most) & (values <= most)).all())
+
+
+def _usual(character: Character, building: Mapping[str, Any]) -> float:
+    """Return the usual Young's modulus of a character, in Pa."""
+    material = building.get("material") or flesh_material(character.surface.size)
+    return float(np.asarray(material.young, np.float64).mean())
+
+
+def _normal_regions(
+    character: Character, entries: Mapping[str, RegionEntry]
+) -> tuple[GivenAnatomy, Floats]:
+    """Return regions with the same bone and normal feel, and factors (n̄,) for their feels.
+
+    Regions that are as detected are left out; "auto" without others.
+    """
+    detected = anatomy_of(character)
+    built: dict[str, RegionEntry] = {}
+    for joint, entry in entries.items():
+        normal = replace(entry, reasons=())
+        if entry.feel in ("firm", "soft"):
+            normal = replace(normal, feel="normal", share=entry.acting_share)
+        found = detected.entries.get(joint)
+        if found is None or not normal.alike(found):
+            built[joint] = normal
+    feels = [entries[each].feel if each in entries else "normal" for each in detected.joints]
+    factors = region_factors(detected.follows, [FEEL_STIFFNESS[each] for each in feels])
+    ones = np.ones(len(character.surface.vertices))
+    return built or "auto", ones if factors is None else factors
+
+
+def region_factors(follows: sp.csr_array | None, factors: ArrayLike) -> Floats | None:
+    """Return factors (n̄,) of the skin from those of regions (k,), None if all are 1.
+
+    `follows` (n̄, k) has the weights of the regions; logarithms are averaged.
+    """
+    logarithms = np.log(np.asarray(factors, np.float64))
+    if follows is None or not logarithms.any():
+        return None
+    return np.asarray(np.exp(follows @ logarithms), np.float64)

@@ -1,0 +1,136 @@
+"""One model serves all stiffnesses at run time; only other bone, tets or poses need a build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.character_files import save_character
+from helpers.sample_bodies import bending, figure
+from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.anatomy.region_entries import RegionEntry
+from supple.app.baking import run_bake
+from supple.app.options import BakeOptions
+from supple.engines.engine import engine_named
+from supple.playback.bake_model import model_options
+from supple.playback.baking import bake
+from supple.playback.character_models import PreparedModel, kept_model, prepared_model
+from supple.playback.character_sources import CharacterSource
+from supple.playback.feel.feel import BEYOND
+from supple.rig.character import Character
+
+pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")
+
+SMALL: dict[str, Any] = {"tets": 600, "modes": 8, "poses": 1}
+
+
+@pytest.fixture(scope="module")
+def body() -> Character:
+    return bending(figure().character(), "chest", 0.3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPLE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def ready(body: Character, **options: Any) -> PreparedModel:
+    return prepared_model(CharacterSource(body), **{"anatomy": "auto", **SMALL, **options})
+
+
+def baked_by_a_build(body: Character, engine: str, **options: Any) -> np.ndarray:
+    """Frames of a model that is built with this stiffness."""
+    row, flesh = engine_named(engine), options.get("flesh", "normal")
+    small = SMALL if engine == "pose-space" else {"tets": 600, "poses": 1}
+    model = row.build_model(body, **model_options(body, engine=engine, **small, **options))
+    preset = checked_flesh(flesh)
+    damping = {"alpha": preset.alpha, "beta": preset.beta, "scaled_loads": True}
+    simulation: dict[str, Any] = damping | {"stiffness": 1.0} if engine == "pose-space" else damping
+    return bake(body, model=model, engine=engine, simulation=simulation, quality="live").frames
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"flesh": "jelly"},
+        {"flesh": Flesh(3.0, 0.1, 0.02)},
+        {"stiffness": {"joints": {"hand*": 0.3}}},
+        {"anatomy": {"chest": RegionEntry("trunk", 0.85, "firm")}},
+    ],
+)
+def test_a_kept_model_is_found_for_another_stiffness(body: Character, options: dict[str, Any]):
+    assert not ready(body).feel.changes
+    found = ready(body, **options)
+    assert found.kept
+    assert found.feel.changes
+    assert found.reason == ""
+    there = kept_model(CharacterSource(body), **{"anatomy": "auto", **SMALL, **options})
+    assert there is not None
+    assert there.feel.words() == found.feel.words() != ""
+
+
+def test_one_model_of_even_flesh_serves_all_moduli(body: Character):
+    """Thin parts of normal flesh are up to a hundred times as stiff, and need other modes."""
+    ready(body)
+    first, second = ready(body, young=9000.0), ready(body, young=300.0)
+    assert (first.kept, first.reason) == (False, "young changed")
+    assert second.kept
+    assert first.feel.factor / second.feel.factor == pytest.approx(30.0)
+    assert np.allclose(first.model.young, first.model.young)
+    assert first.feel.local is None
+
+
+@pytest.mark.parametrize("flesh", ["firm", "jelly"])
+def test_flesh_at_run_time_moves_as_if_it_was_built_so(body: Character, flesh: str):
+    built = baked_by_a_build(body, "pose-space", flesh=flesh)
+    simulation = {"stiffness": 1.0}  # no stiffening of violent motions
+    felt = bake(body, flesh=flesh, quality="live", simulation=simulation, **SMALL)
+    moved = np.abs(felt.frames - np.array([felt.rig_frame(k) for k in range(felt.n_frames)])).max()
+    assert np.abs(felt.frames - built).max() < 2e-3 * moved
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"young": 9000.0}, {"stiffness": {"joints": {"hand*": 0.3}}}],
+)
+def test_the_full_simulation_has_the_local_stiffness_of_a_build(
+    body: Character, options: dict[str, Any]
+):
+    built = baked_by_a_build(body, "full", **options)
+    felt = bake(body, engine="full", quality="live", tets=600, poses=1, **options)
+    moved = np.abs(felt.frames - np.array([felt.rig_frame(k) for k in range(felt.n_frames)])).max()
+    assert np.abs(felt.frames - built).max() < 2e-3 * moved
+
+
+def test_a_stiffness_beyond_the_range_is_built_and_says_so(body: Character):
+    ready(body)
+    for young in (1e12, np.full(len(body.surface.vertices), 1e12)):
+        far = ready(body, young=young)
+        assert not far.kept
+        assert not far.feel.changes
+        assert far.reason == BEYOND
+
+
+def test_a_build_says_which_option_made_it_necessary(body: Character):
+    ready(body)
+    other = ready(body, modes=7)
+    assert (other.kept, other.reason) == (False, "modes changed")
+    assert ready(body, modes=7).reason == ""
+
+
+def test_the_command_says_that_nothing_was_built(body: Character, monkeypatch, capfd, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    save_character(figure().character(), Path("body.glb"), swings="chest")
+    small: dict[str, Any] = {"tets": 600, "modes": 6, "poses": ["1"], "quality": "live"}
+    run_bake("body.glb", Path("a.npz"), BakeOptions(**small), quiet=True)
+    soft = run_bake("body.glb", Path("b.npz"), BakeOptions(flesh="jelly", **small))
+    assert soft["model_kept"]
+    assert soft["feel"] == "0.15 times as stiff at run time"
+    said = " ".join(capfd.readouterr().err.split())
+    assert "kept from before" in said
+    assert "0.15 times as stiff at run time, without a build" in said
