@@ -75,6 +75,11 @@ def flesh_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
         if "peak" in clip:
             before = f"{_short(clip['motion'])}: " if len(clips) > 1 else ""
             rows.append(("flesh", before + _moves(clip)))
+    for goal in figures.get("swing", ()):
+        reached, asked = length_text(goal["reached"]), length_text(goal["goal"])
+        stiff = f"{goal['stiffness']:.3g} times as stiff"
+        text = f"{_short(goal['region'])}: {reached} of {asked}, {stiff}"
+        rows.append(("swing", text))
     if "hard" in figures:
         rows.append(("hard", _hard(figures)))
     return rows + _truth(figures, clips)

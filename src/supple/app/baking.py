@@ -99,8 +99,15 @@ def run_bake(
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
+    search = None
+    if options.swing is not None and row is not live:
+        reduced = ready
+        if built:
+            reduced = command_model(given, source, options, live.name, quiet=quiet)
+        search = BakeRequest(source, reduced.model, live, live_stepping, feel=reduced.feel)
     request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
     request = replace(request, reason=choice.reason, anatomy=values["anatomy"], feel=ready.feel)
+    request = replace(request, swing=options.swing, search=search)
     try:
         with task_bar(quiet) as progress:
             bakes = request.bake(plans, progress, checkpoints)
@@ -177,6 +184,8 @@ def _measure_distances(
     """
     if live.model is None or live.model.engine != live.live.name:
         return
+    if any("swing" in each.report for each in bakes):
+        return  # with another stiffness
     for baked, plan in zip(bakes, plans, strict=True):
         try:
             shown = baked if is_live else _live_bake(live, plan, baked.loop, quiet)

@@ -38,7 +38,7 @@ from supple.playback.character_models import (
 )
 from supple.playback.character_sources import CharacterSource, gltf_document, read_character
 from supple.playback.motion_choice import chosen_motion, chosen_motions
-from supple.playback.quality_choice import QualityChoice, choose_quality
+from supple.playback.quality_choice import SEARCHED, QualityChoice, choose_quality
 from supple.rig.character import Character
 from supple.rig.motion.motion_names import is_pattern
 
@@ -128,6 +128,8 @@ def command_quality(
     """
     if options.quality != "auto":
         return QualityChoice(options.quality, "")
+    if options.swing is not None:
+        return QualityChoice("live", SEARCHED)
     given = options.model is not None or source.model is not None or bool(source.scene)
     kept = False
     if live.unreduced and use_cache and not given:

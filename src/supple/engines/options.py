@@ -106,6 +106,10 @@ class BakePlayOptions(PlayOptions):
     tets (pose-space has one), whose steps are halved until the result changes by less than 2 %; an
     interrupted final bake resumes. auto: the full simulation, within 5 %, where it is expected to
     take at most twice as long as live, otherwise live."""
+    swing: Words = None
+    """How far flesh swings at most in this motion: 3% of the size, or by region, belly=4cm
+    'Tail*=10%'. The flesh becomes as stiff as it takes. Regions are joints with wildcards, roles of
+    the anatomy, belly, back, meshes, materials or painted maps."""
 
 
 @dataclass(frozen=True)

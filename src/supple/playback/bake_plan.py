@@ -162,7 +162,8 @@ def bake_simulator(
     accepted = {name: value for name, value in usual.items() if name in row.step_options}
     step = row.longest_step if dt is None else dt
     simulator = row.make_simulator(model, step, **(accepted | options))
-    feel.apply(simulator)
+    if feel.changes:
+        feel.apply(simulator, simulator.stiffness)
     return simulator
 
 

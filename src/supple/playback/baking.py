@@ -35,6 +35,7 @@ from supple.playback.bake_plan import (
     sorted_options,
 )
 from supple.playback.character_models import (
+    PreparedModel,
     default_anatomy,
     fitting_model,
     keeps_models,
@@ -42,6 +43,7 @@ from supple.playback.character_models import (
 )
 from supple.playback.character_sources import CharacterSource, source_of
 from supple.playback.feel.feel import AS_BUILT, Feel
+from supple.playback.feel.swing_goals import Swing, SwingGoal, swing_goals
 from supple.playback.final_take import (
     ACCURACY,
     AUTO_ACCURACY,
@@ -54,7 +56,8 @@ from supple.playback.flesh_motion import report_flesh
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
-from supple.playback.quality_choice import choose_quality
+from supple.playback.quality_choice import SEARCHED, choose_quality
+from supple.playback.swing import FoundSwing, found_swing, near
 from supple.playback.take import Take, stable_take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
@@ -104,9 +107,10 @@ def bake(
         default it is removed here. An interrupted final bake resumes.
     **options
         Those of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
-        ``end``, ``loop``, ``damping``, ``quality``, ``flesh``, ``young``, ``poisson``,
+        ``end``, ``loop``, ``damping``, ``quality``, ``swing``, ``flesh``, ``young``, ``poisson``,
         ``stiffness``, ``anatomy``, ``tets`` and others. ``young`` and ``poisson`` may also be
         painted on the skin, ``stiffness`` holds factors by joint or vertex (`stiffness_factors`),
+        ``swing`` peaks such as ``"3%"`` or ``{"belly": "4cm", "Tail*": 0.1}`` (`swing_goals`),
         ``anatomy`` is "auto", an `Anatomy` or None for bones alone. All others are options of the
         engine's builder.
 
@@ -171,7 +175,8 @@ class BakeRequest:
     `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
     `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
     `choose_quality`, else empty; `anatomy` is that of a given `model`, for names and reasons of
-    hard parts, and `feel` its stiffness at run time. The others are as for `bake`.
+    hard parts, and `feel` its stiffness at run time. `search` is the live request that finds the
+    stiffness for a `swing`, by default this one. The others are as for `bake`.
     """
 
     source: CharacterSource
@@ -187,6 +192,8 @@ class BakeRequest:
     reason: str = ""
     anatomy: GivenAnatomy = None
     feel: Feel = AS_BUILT
+    swing: Swing | None = None
+    search: BakeRequest | None = None
 
     @classmethod
     def of(
@@ -208,7 +215,10 @@ class BakeRequest:
         damping, quality = playing.pop("damping"), playing.pop("quality")
         steps, kept = dict(simulation or {}), keeps_models(keep)
         played_engine(row, quality)
-        return cls(source, model, row, steps, kept, playing, flesh, damping, quality, building)
+        swing = playing.pop("swing")
+        return cls(
+            source, model, row, steps, kept, playing, flesh, damping, quality, building, swing=swing
+        )
 
     @property
     def played(self) -> Engine:
@@ -219,6 +229,8 @@ class BakeRequest:
         """Return the request with "live" or "final" in place of "auto"."""
         if self.quality != "auto":
             return self
+        if self.swing is not None:
+            return replace(self, quality="live", reason=SEARCHED)
         source, row, building = self.source, self.live, self.building
         given, kept = self.model is not None or bool(source.scene), False
         if row.unreduced and self.keep and not given:
@@ -258,24 +270,80 @@ class BakeRequest:
     ) -> list[BakedMotion]:
         """Find or build the model, and play each plan with it."""
         plans = [plan.stepped_by(self.played.name) for plan in plans]
-        accuracy = AUTO_ACCURACY if self.reason else ACCURACY
-        row, building, character = self.played, self.building, self.source.character
-        check_unreduced(self.live, self.quality, building, self.simulation)
+        check_unreduced(self.live, self.quality, self.building, self.simulation)
+        goals = () if self.swing is None else swing_goals(self.source.character, self.swing)
+        began = perf_counter()
+        ready, options = self._model_and_options(self.played, progress)
+        played = ready, options, perf_counter() - began
         files = list[Checkpoint]() if checkpoints is None else checkpoints
-        preset, began = checked_flesh(self.flesh), perf_counter()
-        scaled = building.get("anatomy", ANATOMY) is not None
-        options: dict[str, Any] = {"flesh": preset, "damping": self.damping, "engine": row.name}
-        options |= {"scaled_loads": scaled, **self.simulation}
-        given, kept = self.model, self.keep
-        ready = fitting_model(self.source, given, preset, row.name, building, kept, progress)
-        model = ready.model
-        feel = self.feel if given is not None else ready.feel
-        options = {"feel": feel} | options
-        built = perf_counter() - began
-        # A given stiffness is never changed.
-        may_stiffen = (
-            row.may_stiffen and building.get("young") is None and "stiffness" not in options
+        if not goals:
+            results = self._play(plans, *played, files, progress)
+        else:
+            found = self._found_swing(goals, plans, progress)
+            results, errors = self._swing(found, plans, played, files, progress)
+            if self.quality == "final" and not near(errors):
+                found = found.corrected(errors)
+                results, errors = self._swing(found, plans, played, files, progress)
+            found.warn_of(errors, results)
+        report_flesh(results, ready.model, self._built_anatomy())
+        if checkpoints is None:
+            for each in files:
+                each.remove()
+        return results
+
+    def _model_and_options(
+        self, row: Engine, progress: ShownProgress
+    ) -> tuple[PreparedModel, dict[str, Any]]:
+        """Return the model of an engine, and the options of `bake_simulator`."""
+        preset, given = checked_flesh(self.flesh), self.model
+        ready = fitting_model(
+            self.source, given, preset, row.name, self.building, self.keep, progress
         )
+        scaled = self.building.get("anatomy", ANATOMY) is not None
+        feel = self.feel if given is not None else ready.feel
+        options: dict[str, Any] = {"flesh": preset, "damping": self.damping, "engine": row.name}
+        return ready, options | {"scaled_loads": scaled, "feel": feel, **self.simulation}
+
+    def _found_swing(
+        self, goals: tuple[SwingGoal, ...], plans: Sequence[BakePlan], progress: ShownProgress
+    ) -> FoundSwing:
+        """Return the stiffness for the goals, found with the live engine."""
+        live = self if self.search is None else self.search
+        row = live.live
+        ready, options = live._model_and_options(row, progress)
+        plans = [plan.stepped_by(row.name) for plan in plans]
+        with reported_progress(progress) as tell:
+            return found_swing(goals, self.source.character, ready.model, plans, options, tell)
+
+    def _swing(
+        self,
+        found: FoundSwing,
+        plans: Sequence[BakePlan],
+        played: tuple[PreparedModel, dict[str, Any], float],
+        files: list[Checkpoint],
+        progress: ShownProgress,
+    ) -> tuple[list[BakedMotion], list[float]]:
+        """Play the plans with the stiffness that a search found; return bakes and errors."""
+        ready, options, built = played
+        felt = options | {"feel": found.feel(ready.model, options["feel"])}
+        results = self._play(plans, ready, felt, built, files, progress)
+        return results, found.report(results)
+
+    def _play(
+        self,
+        plans: Sequence[BakePlan],
+        ready: PreparedModel,
+        options: dict[str, Any],
+        built: float,
+        files: list[Checkpoint],
+        progress: ShownProgress,
+    ) -> list[BakedMotion]:
+        """Play each plan; `options` are those of `bake_simulator`, `built` the time of a build."""
+        accuracy = AUTO_ACCURACY if self.reason else ACCURACY
+        model, row, character = ready.model, self.played, self.source.character
+        # A given stiffness is never changed.
+        given = self.building.get("young") is not None or "stiffness" in options
+        may_stiffen = row.may_stiffen and not given and self.swing is None
         plan_files = []
         if self.quality == "final":
             plan_files = _checkpoints(model, plans, options | {"accuracy": accuracy})
@@ -305,10 +373,6 @@ class BakeRequest:
                 rate = 1 / (plan.dt * plan.every)
                 baked = take.motion(), take.frames, rate, plan.loop, report, take.readings
                 results.append(BakedMotion(character, *baked))
-        report_flesh(results, model, self._built_anatomy())
-        if checkpoints is None:
-            for each in files:
-                each.remove()
         return results
 
     def _built_anatomy(self) -> GivenAnatomy:

@@ -24,6 +24,8 @@ _FILES = 1.0
 _CYCLES = 3
 #: The full simulation is used if it takes at most this many times as long as the live one.
 LONGER = 2.0
+#: Reason of live quality with a swing.
+SEARCHED = "the stiffness for the swing is found with the reduced model"
 
 
 class QualityChoice(NamedTuple):

@@ -36,7 +36,7 @@ _PLAYED = {
     *("all", "from", "to", "range", "rate", "fps", "loop", "error", "normals", "points", "clay"),
     *("report", "readings", "keys", "strength", "additive", "blend", "smooth", "settle", "damping"),
     *("follow", "firmness", "tolerance", "plot", "page", "obstacle", "ground", "friction"),
-    *("gravity", "tracking", "root", "self-contact", "joint-limits", "motion"),
+    *("gravity", "tracking", "root", "self-contact", "joint-limits", "motion", "swing"),
 }
 #: Largest number of characters in the arguments of one option, and largest integer.
 _LONGEST = 10_000

@@ -58,12 +58,12 @@ class Feel:
         """Return the factors (T,) of each tet within the limits of simulators, or None."""
         return None if self.local is None else np.clip(self.local, _LEAST, _MOST)
 
-    def apply(self, simulator: Any) -> None:
-        """Set the stiffness of a new simulator of the model, relative to what it is."""
+    def apply(self, simulator: Any, usual: float = 1.0) -> None:
+        """Set the stiffness of a simulator of the model; `usual` is another factor on it."""
+        factor = float(np.clip(usual * self.factor, _LEAST, _MOST))
         if self.local is not None:
             simulator.local_stiffness = self.on_tets()
-        if self.factor != 1:
-            factor = float(np.clip(simulator.stiffness * self.factor, _LEAST, _MOST))
+        if factor != simulator.stiffness:
             simulator.stiffness = factor
 
     @property

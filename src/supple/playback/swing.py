@@ -1,0 +1,269 @@
+"""Stiffness for a given swing: peaks of the flesh in a clip are found by a few live runs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supple.arrays import Floats
+from supple.engines.engine import CharacterModel, engine_named
+from supple.errors import SolverError, SuppleError, SuppleWarning, warn
+from supple.playback.bake_plan import BakePlan, bake_simulator
+from supple.playback.feel.feel import AS_BUILT, Feel
+from supple.playback.feel.swing_goals import ALL, SwingGoal
+from supple.playback.take import Take
+from supple.progress import Progress, unreported
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character
+
+#: Runs of the search for one goal and for several, and the error that ends it.
+RUNS, RUNS_OF_SEVERAL, NEAR = 8, 12, 0.05
+#: Error of a peak from which a bake warns.
+FAR = 0.1
+#: Displacements scale with the stiffness to the power −1 at rest, and to −½ in resonance.
+SLOPE, SLOPES = -1.0, (-3.0, -0.3)
+
+
+def near(errors: Sequence[float]) -> bool:
+    """Return whether all errors, peaks relative to their goals, are at most `FAR`."""
+    return bool(np.all(np.abs(np.array(errors) - 1) <= FAR))
+
+
+@dataclass(frozen=True, eq=False)
+class FoundSwing:
+    """Stiffness that a search found.
+
+    Attributes
+    ----------
+    goals
+        Goals of the swing.
+    factors
+        (k,) factor on the stiffness of each goal's part.
+    runs
+        Number of live runs.
+    """
+
+    goals: tuple[SwingGoal, ...]
+    factors: Floats
+    runs: int
+
+    def feel(self, model: CharacterModel, base: Feel) -> Feel:
+        """Return the stiffness of a model whose stiffness was `base`."""
+        return _feel(self.goals, model, base)(np.log(self.factors))
+
+    def report(self, bakes: Sequence[BakedMotion]) -> list[float]:
+        """Add goals, largest peaks of all bakes and factors to each report; return errors.
+
+        An error is a peak relative to its goal.
+        """
+        peaks = np.max([_peaks(self.goals, each) for each in bakes], axis=0).tolist()
+        rows = [
+            {
+                "region": goal.region,
+                "goal": float(f"{goal.length:.6g}"),
+                "reached": float(f"{peak:.6g}"),
+                "stiffness": float(f"{factor:.4g}"),
+            }
+            for goal, peak, factor in zip(self.goals, peaks, self.factors, strict=True)
+        ]
+        for each in bakes:
+            each.report.update(swing=rows, swing_runs=self.runs)
+        return [peak / goal.length for goal, peak in zip(self.goals, peaks, strict=True)]
+
+    def warn_of(self, errors: Sequence[float], bakes: Sequence[BakedMotion]) -> None:
+        """Warn of errors above `FAR`, with the reason."""
+        size = bakes[0].character.surface.size
+        for goal, error, factor in zip(self.goals, errors, self.factors.tolist(), strict=True):
+            if near([error]):
+                continue
+            why = ""
+            if abs(np.log(factor)) > 0.99 * np.log(goal.most):
+                what = "softest" if factor < 1 else "firmest"
+                why = f" with the {what} flesh, {factor:.3g} times as stiff"
+                why += "; use a livelier motion" if factor < 1 else ""
+            wanted = 100 * goal.length / size
+            warn(
+                f'motion "{bakes[0].motion.name}": swing of {goal.region} is {error * wanted:.2g} %'
+                f" of the size in place of {wanted:.2g} %{why}"
+            )
+
+    def corrected(self, errors: Sequence[float]) -> FoundSwing:
+        """Return the stiffness after a bake with these errors."""
+        most = np.array([goal.most for goal in self.goals])
+        factors = np.clip(self.factors * np.maximum(errors, 1e-9), 1 / most, most)
+        return FoundSwing(self.goals, factors, self.runs)
+
+
+def found_swing(
+    goals: tuple[SwingGoal, ...],
+    character: Character,
+    model: CharacterModel,
+    plans: Sequence[BakePlan],
+    options: Mapping[str, Any],
+    tell: Progress,
+) -> FoundSwing:
+    """Return the stiffness at which the flesh swings as far as the goals, within `NEAR`.
+
+    Of several plans, the one that exceeds the goals farthest is searched. `options` are those of
+    `bake_simulator`, with the initial `feel`.
+    """
+    base = options.get("feel", AS_BUILT)
+    if len(goals) > 1 or goals[0].weights is not None:
+        _check_regions(model, options)
+    feel_at = _feel(goals, model, base)
+
+    rigs: dict[int, list[Floats]] = {}
+    plain, usual = {**options, "feel": AS_BUILT}, float(options.get("stiffness", 1.0))
+    simulators: dict[float, Any] = {}
+
+    def simulator_of(plan: BakePlan) -> Any:
+        if plan.dt not in simulators:
+            simulators[plan.dt] = bake_simulator(model, plan.dt, **plain)
+        return simulators[plan.dt]
+
+    def errors(plan: BakePlan, x: Floats) -> Floats:
+        baked = _run(character, simulator_of(plan), plan, feel_at(x), usual)
+        peaks = _peaks(goals, baked, rigs.setdefault(id(plan), []))
+        lengths = np.array([goal.length for goal in goals])
+        return np.log(np.maximum(peaks, 1e-9 * lengths) / lengths)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuppleWarning)
+        start = np.zeros(len(goals))
+        tell(0.0, "finding the stiffness")
+        first = [errors(plan, start) for plan in plans]
+        chosen = int(np.argmax([each.max() for each in first]))
+        most = RUNS if len(goals) == 1 else RUNS_OF_SEVERAL
+        limits = np.array([goal.most for goal in goals])
+        everything = next((k for k, goal in enumerate(goals) if goal.weights is None), -1)
+        search = _Search(np.log(limits), start, first[chosen], everything)
+        for run in range(1, most):
+            if search.ended:
+                break
+            tell(run / most, "finding the stiffness")
+            x = search.proposal()
+            search.add(x, errors(plans[chosen], x))
+    return FoundSwing(goals, np.exp(search.best[0]), len(search.tried) + len(plans) - 1)
+
+
+class _Search:
+    """Broyden's method for zeros of the logarithmic errors r (k,) of logarithmic factors x (k,).
+
+    Errors fall with their own factor, and those of regions with the one of `all` flesh (an index,
+    -1 for none). For one goal the secant is safeguarded by the interval in which the error changes
+    its sign.
+    """
+
+    def __init__(self, limits: Floats, x: Floats, r: Floats, everything: int = -1) -> None:
+        self.limits, self.tried = limits, [(x, r)]
+        self._slopes = SLOPE * np.eye(len(x))
+        if everything >= 0:
+            self._slopes[:, everything] = SLOPE
+
+    @property
+    def best(self) -> tuple[Floats, Floats]:
+        """Factors with the most errors that are small, and the smallest largest error."""
+
+        def rank(tried: tuple[Floats, Floats]) -> tuple[int, float]:
+            away = np.abs(tried[1])
+            return -int((away <= np.log1p(NEAR)).sum()), float(away.max())
+
+        return min(self.tried[::-1], key=rank)
+
+    @property
+    def ended(self) -> bool:
+        """Whether each last error is small, or its factor at a limit that it cannot pass."""
+        x, r = self.tried[-1]
+        beyond = (np.abs(x) >= self.limits * (1 - 1e-9)) & (np.sign(r) == np.sign(x))
+        return bool(((np.abs(r) <= np.log1p(NEAR)) | beyond).all())
+
+    def proposal(self) -> Floats:
+        """Return the factors to try next."""
+        x, r = self.tried[-1]
+        step = np.linalg.solve(self._slopes, -r)
+        proposed = np.clip(x + step, -self.limits, self.limits)
+        if len(x) > 1:
+            return proposed
+        # Errors are positive below the interval, where flesh is too soft, and negative above it.
+        low = max((float(a[0]) for a, b in self.tried if b[0] > 0), default=-np.inf)
+        high = min((float(a[0]) for a, b in self.tried if b[0] < 0), default=np.inf)
+        if np.isfinite(low) and np.isfinite(high) and low < high:
+            margin = 0.1 * (high - low)
+            if not low + margin <= proposed[0] <= high - margin:
+                proposed = np.array([0.5 * (low + high)])
+        return proposed
+
+    def add(self, x: Floats, r: Floats) -> None:
+        """Add the errors of tried factors, and estimate slopes."""
+        before_x, before_r = self.tried[-1]
+        step = x - before_x
+        square = float(step @ step)
+        if square > 1e-12:
+            self._slopes += np.outer(r - before_r - self._slopes @ step, step) / square
+            np.fill_diagonal(self._slopes, np.clip(np.diag(self._slopes), *SLOPES))
+        self.tried.append((x, r))
+
+
+def _feel(
+    goals: Sequence[SwingGoal], model: CharacterModel, base: Feel
+) -> Callable[[Floats], Feel]:
+    """Return the feel of a model for logarithmic factors (k,) of the goals."""
+    weights = [goal.tet_weights(model) for goal in goals]
+
+    def feel(x: Floats) -> Feel:
+        factor, local = 1.0, None
+        for each, value in zip(weights, x.tolist(), strict=True):
+            if each is None:
+                factor = float(np.exp(value))
+            elif value:
+                local = np.exp(value * each) * (1.0 if local is None else local)
+        return base.stiffer(factor, local)
+
+    return feel
+
+
+def _run(
+    character: Character, simulator: Any, plan: BakePlan, feel: Feel, usual: float
+) -> BakedMotion | None:
+    """Return a bake with a feel, of a simulator that is `usual` times as stiff as its model.
+
+    None if the simulation diverges.
+    """
+    feel.apply(simulator, usual)
+    take = Take(plan.player(simulator), plan.every, unreported)
+    try:
+        frames = take.recorded()
+    except SolverError:
+        return None
+    rate = 1 / (plan.dt * plan.every)
+    return BakedMotion(character, take.motion(), frames, rate, plan.loop, {}, take.readings)
+
+
+def _peaks(
+    goals: Sequence[SwingGoal], baked: BakedMotion | None, rigs: list[Floats] | None = None
+) -> Floats:
+    """Return the largest distance (k,) of each goal's skin from the rig, in m.
+
+    `rigs` keeps the skin of the rig at the frames for the next bake of the motion.
+    """
+    if baked is None:
+        return np.array([100.0 * goal.length for goal in goals])
+    rigs = [] if rigs is None else rigs
+    squares = np.zeros(baked.frames.shape[1])
+    for frame in range(baked.n_frames):
+        if frame == len(rigs):
+            rigs.append(baked.rig_frame(frame).astype(np.float32))
+        away = baked.frames[frame] - rigs[frame]
+        np.maximum(squares, np.einsum("ni,ni->n", away, away), out=squares)
+    return np.sqrt([squares[goal.mask].max(initial=0.0) for goal in goals])
+
+
+def _check_regions(model: CharacterModel, options: Mapping[str, Any]) -> None:
+    """Refuse goals by region for engines without local stiffness."""
+    row = engine_named(options.get("engine", model.engine), "character")
+    if not row.feels_at_run_time:
+        raise SuppleError(f"swing: {row.name} has no stiffness by region; use {ALL} flesh")
