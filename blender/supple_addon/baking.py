@@ -9,6 +9,7 @@ the interface stays responsive; `finished` runs it to the end, for scripts.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
 import time
@@ -54,10 +55,14 @@ class Options:
     gravity: float | None = None
     error: float = 0.002
     quality: str = "auto"
+    swing: str | None = None
+    anatomy: str | None = None
 
     def words(self) -> list[str]:
         words = ["--flesh", self.flesh, "--damping", f"{self.damping:g}"]
         words += ["--error", f"{self.error:g}", "--quality", self.quality]
+        words += ["--swing", *shlex.split(self.swing)] if self.swing else []
+        words += ["--anatomy", self.anatomy] if self.anatomy else []
         return words + ([] if self.gravity is None else ["--gravity", f"{self.gravity:g}"])
 
 

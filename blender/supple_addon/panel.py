@@ -93,6 +93,8 @@ class SUPPLE_PT_settings(_SidePanel, bpy.types.Panel):
         settings = settings_of(_characters(context)[0].armature)
         layout.prop(settings, "stiffness")
         layout.prop(settings, "damping")
+        layout.prop(settings, "swing")
+        layout.prop(settings, "anatomy")
         row = layout.row(heading="Gravity")
         row.prop(settings, "use_gravity", text="")
         part = row.row()

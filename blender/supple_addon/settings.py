@@ -60,6 +60,16 @@ class CharacterSettings(bpy.types.PropertyGroup):
         max=20,
         description="Factor on the damping: 2 comes to rest sooner, 0.5 later",
     )
+    swing: StringProperty(
+        name="Swing",
+        description="How far flesh swings at most, in place of a stiffness: 3% of the size, or by "
+        "bone or part: belly=4cm Tail*=10%",
+    )
+    anatomy: StringProperty(
+        name="Anatomy File",
+        subtype="FILE_PATH",
+        description="NAME.anatomy.json of the live view: hard and soft parts, stiffness, damping",
+    )
     use_gravity: BoolProperty(
         name="Custom Gravity",
         description="By default gravity scales with the size, so that all bodies move alike",
@@ -86,8 +96,16 @@ class CharacterSettings(bpy.types.PropertyGroup):
 
     def options(self) -> Options:
         gravity = self.gravity if self.use_gravity else None
+        anatomy = bpy.path.abspath(self.anatomy) if self.anatomy else None
         return Options(
-            self.flesh, self.stiffness, self.damping, gravity, self.error / 100, self.quality
+            self.flesh,
+            self.stiffness,
+            self.damping,
+            gravity,
+            self.error / 100,
+            self.quality,
+            self.swing or None,
+            anatomy,
         )
 
 

@@ -10,13 +10,19 @@ import pytest
 
 from helpers.character_files import save_character
 from helpers.sample_bodies import bending, figure
+from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
-from supple.anatomy.region_entries import RegionEntry
+from supple.anatomy.region_entries import RegionEntry, read_feel
 from supple.app.baking import run_bake
+from supple.app.model_request import flesh_values, with_kept_feel
 from supple.app.options import BakeOptions
+from supple.app.viewer.session.anatomy_editing import AnatomyEditing
+from supple.app.viewer.session.character_actor import CharacterActor
+from supple.app.viewer.session.feel_dials import FeelDials
 from supple.engines.engine import engine_named
+from supple.errors import FormatError
 from supple.playback.bake_model import model_options
-from supple.playback.baking import bake
+from supple.playback.baking import BakeRequest, bake
 from supple.playback.character_models import PreparedModel, kept_model, prepared_model
 from supple.playback.character_sources import CharacterSource
 from supple.playback.feel.feel import BEYOND
@@ -134,3 +140,71 @@ def test_the_command_says_that_nothing_was_built(body: Character, monkeypatch, c
     said = " ".join(capfd.readouterr().err.split())
     assert "kept from before" in said
     assert "0.15 times as stiff at run time, without a build" in said
+
+
+def test_an_anatomy_file_keeps_the_feel_and_all_doors_take_it(body: Character, tmp_path):
+    ready(body)
+    file = tmp_path / "body.anatomy.json"
+    feel = {"flesh": "soft", "stiffness": 0.5, "damping": 2.0, "swing": ["0.2%"]}
+    anatomy_of(body).save(file, feel)
+    assert read_feel(file) == feel
+    request = BakeRequest.of(
+        "bake", CharacterSource(body), None, None, None, None, {"anatomy": str(file)}
+    )
+    assert (request.flesh, request.damping, request.swing) == ("soft", 2.0, ["0.2%"])
+    found = ready(body, flesh=request.flesh, **request.building)
+    assert found.kept
+    assert found.feel.factor == pytest.approx(0.4 * 0.5)
+    told = {"anatomy": str(file), "flesh": "firm", "swing": "1%"}
+    request = BakeRequest.of("bake", CharacterSource(body), None, None, None, None, told)
+    assert (request.flesh, request.swing) == ("firm", "1%")
+    options = with_kept_feel(BakeOptions(anatomy=str(file)))
+    assert (options.flesh, options.damping, options.swing) == ("soft", 2.0, ["0.2%"])
+    values = flesh_values(CharacterSource(body), options)
+    assert ready(body, flesh=options.flesh, **values).feel.factor == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("feel", "said"),
+    [
+        ({"stiffness": 0}, "stiffness is 0; use 0.01 to 100"),
+        ({"damping": "much"}, "damping is"),
+        ({"swing": 3}, "swing must be a list"),
+        ({"flesh": "wet"}, "flesh"),
+        ({"colour": 1}, "use flesh, swing, stiffness, damping"),
+    ],
+)
+def test_a_feel_that_cannot_be_is_refused(body: Character, tmp_path, feel: Any, said: str):
+    file = tmp_path / "a.anatomy.json"
+    anatomy_of(body).save(file, feel)
+    with pytest.raises(FormatError, match=said):
+        read_feel(file)
+
+
+def test_what_is_dialled_in_the_viewer_is_what_bake_takes(body: Character, tmp_path):
+    anatomy = anatomy_of(body)
+    start = ready(body, flesh="soft")
+    actor = CharacterActor(
+        start.model,
+        character=body,
+        flesh="soft",
+        anatomy=AnatomyEditing(body, anatomy),
+        feel=start.feel,
+    )
+    dials = FeelDials(actor)
+    assert dials.dialled() == {"flesh": "soft"}
+    actor.stiffen(2.0)
+    actor.damp(0.5)
+    assert dials.dialled() == {"flesh": "soft", "stiffness": 2.0, "damping": 0.5}
+    assert actor.simulator.stiffness == pytest.approx(0.8)
+    actor.end_with("stop")
+    dials.percent = 0.2
+    dials.swing()
+    kept = dials.dialled()
+    assert kept["swing"] == ["0.2%"]
+    file = actor.anatomy.save(tmp_path, "x.anatomy.json", kept) if actor.anatomy else None
+    baked = bake(body, anatomy=str(file), quality="live", **SMALL)
+    assert baked.report["peak_part"] == pytest.approx(0.002, rel=0.1)
+    assert baked.report["swing"][0]["stiffness"] == pytest.approx(1.0, abs=0.15)
+    actor.stiffen(3.0)
+    assert "swing" not in dials.dialled()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -123,9 +124,12 @@ class Anatomy:
             return float(self.thickness[trunk].max(initial=1e-300))
         return float(self.thickness.max(initial=1e-300)) / LIMB_RADIUS
 
-    def save(self, path: str | Path) -> None:
-        """Write role, share, feel and reasons of the regions as editable JSON, by joint."""
-        write_entries(path, self.name, self.entries)
+    def save(self, path: str | Path, feel: Mapping[str, Any] | None = None) -> None:
+        """Write role, share, feel and reasons of the regions as editable JSON, by joint.
+
+        `feel` is that of all flesh, as `read_feel` returns it.
+        """
+        write_entries(path, self.name, self.entries, feel)
 
     @staticmethod
     def load(path: str | Path, character: Character) -> Anatomy:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from supple.anatomy.flesh_presets import FLESH_PRESETS
 from supple.anatomy.roles import HARD, ROLES
 from supple.checks import checked_path, shown
 from supple.errors import FormatError, warn
@@ -22,6 +23,8 @@ ENTRIES_SUFFIX = ".anatomy.json"
 MARK, VERSION = "supple_anatomy", 1
 #: Reason of a user's entry, which takes precedence over shape and material names.
 EDITED = "told"
+#: Key of the feel of all flesh, and limits of its factors.
+FEEL, FEEL_LIMITS = "feel", {"stiffness": (1e-2, 1e2), "damping": (0.0, 100.0)}
 FEELS = ("hard", "firm", "normal", "soft", "apart")
 LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
 
@@ -65,19 +68,62 @@ class RegionEntry:
         return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)
 
 
-def write_entries(path: str | Path, name: str, entries: Mapping[str, RegionEntry]) -> None:
-    """Write regions by joint as JSON, one per line."""
+def write_entries(
+    path: str | Path,
+    name: str,
+    entries: Mapping[str, RegionEntry],
+    feel: Mapping[str, Any] | None = None,
+) -> None:
+    """Write regions by joint as JSON, one per line; `feel` is that of `read_feel`."""
     lines = []
     for joint, entry in entries.items():
         fields = asdict(entry) | {"share": round(entry.share, 4)}
         lines.append(f"  {json.dumps(joint)}: {json.dumps(fields, ensure_ascii=False)}")
     body = ",\n".join(lines)
-    text = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n"regions": {{\n{body}\n}}}}\n'
+    felt = f'"{FEEL}": {json.dumps(dict(feel), ensure_ascii=False)},\n' if feel else ""
+    head = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n{felt}'
+    text = f'{head}"regions": {{\n{body}\n}}}}\n'
     write_whole(checked_path("the anatomy file", path), text.encode())
 
 
 def read_entries(path: str | Path) -> dict[str, RegionEntry]:
     """Read regions by joint; FormatError for an invalid file names the file and the joint."""
+    name, data = _read(path)
+    regions = data.get("regions")
+    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
+        raise FormatError(f'{name}: "regions" must be an object with entries by joint')
+    return {joint: _entry(name, joint, fields) for joint, fields in regions.items()}
+
+
+def read_feel(path: str | Path) -> dict[str, Any]:
+    """Read the feel of all flesh: ``"flesh"``, ``"stiffness"``, ``"damping"`` and ``"swing"``.
+
+    They are a preset, factors on its stiffness and its damping, and words of `--swing`. A file of
+    regions alone has none.
+    """
+    name, data = _read(path)
+    feel = data.get(FEEL, {})
+    if not isinstance(feel, dict):
+        raise FormatError(f'{name}: "{FEEL}" must be an object with {", ".join(FEEL_LIMITS)}')
+    for key, value in feel.items():
+        known = ("flesh", "swing", *FEEL_LIMITS)
+        if key not in known:
+            raise FormatError(f"{name}: {FEEL} has {shown(key)}; use {', '.join(known)}")
+        if key == "flesh":
+            _one_of(f"{name}: {FEEL}", key, value, tuple(FLESH_PRESETS))
+        elif key == "swing":
+            if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+                raise FormatError(f'{name}: swing must be a list such as ["3%", "belly=4cm"]')
+        else:
+            low, high = FEEL_LIMITS[key]
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and low <= value <= high):
+                raise FormatError(f"{name}: {key} is {shown(value)}; use {low:g} to {high:g}")
+    return dict(feel)
+
+
+def _read(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """Return the name and the content of an anatomy file."""
     file = checked_path("the anatomy file", path)
     name = file.name or str(file)
     try:
@@ -89,10 +135,7 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
         raise FormatError(f"{name}: cannot be read as an anatomy ({why})") from None
     if not isinstance(data, dict) or data.get(MARK) != VERSION:
         raise FormatError(f'{name}: is not an anatomy file; one begins with {{"{MARK}": {VERSION}')
-    regions = data.get("regions")
-    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
-        raise FormatError(f'{name}: "regions" must be an object with entries by joint')
-    return {joint: _entry(name, joint, fields) for joint, fields in regions.items()}
+    return name, data
 
 
 def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry]:

@@ -17,7 +17,13 @@ from typing import Any
 from supple.app.bake_summary import print_summary, reported_bakes
 from supple.app.command_files import check_place, checked_page, print_chosen_motion
 from supple.app.contact_options import ContactOptions
-from supple.app.model_request import bake_plans, command_model, command_quality, flesh_values
+from supple.app.model_request import (
+    bake_plans,
+    command_model,
+    command_quality,
+    flesh_values,
+    with_kept_feel,
+)
 from supple.app.options import BakeOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
@@ -73,6 +79,7 @@ def run_bake(
     check_unreduced(live, options.quality, options.flesh_words(), {})
     target = checked_target(given, output)
     _check_options(target, options)
+    options = with_kept_feel(options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))

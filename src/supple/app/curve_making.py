@@ -24,7 +24,7 @@ from supple.app.command_files import (
     print_rows,
     run_removal,
 )
-from supple.app.model_request import command_model, flesh_values, free_names
+from supple.app.model_request import command_model, flesh_values, free_names, with_kept_feel
 from supple.app.options import CurveOptions, by_parameter
 from supple.engines.engine import FIRST_ENGINE, Engine
 from supple.errors import SuppleError
@@ -57,7 +57,7 @@ def run_curves(
     with "_curves" in the current folder. `look` is called with the curves after they are written.
     """
     began = perf_counter()
-    options = options or CurveOptions()
+    options = with_kept_feel(options or CurveOptions())
     if options.remove:
         return run_removal(remove_curves, "curves", Path(given), output, quiet=quiet)
     row = moving_engine(options.engine)

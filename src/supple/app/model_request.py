@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for
+from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for, read_feel
 from supple.app.options import (
     BakeOptions,
     BuildOptions,
@@ -37,6 +37,7 @@ from supple.playback.character_models import (
     prepared_model,
 )
 from supple.playback.character_sources import CharacterSource, gltf_document, read_character
+from supple.playback.feel.feel import with_file_feel
 from supple.playback.motion_choice import chosen_motion, chosen_motions
 from supple.playback.quality_choice import SEARCHED, QualityChoice, choose_quality
 from supple.rig.character import Character
@@ -60,7 +61,25 @@ def flesh_values(
     if isinstance(options, BuildOptions):
         values |= {"kind": options.material}
     anatomy = chosen_anatomy(options.anatomy, source, model)
+    if model is None and isinstance(anatomy, Mapping):  # from a file, which may have a feel
+        named = without_none(values) | {"anatomy": options.anatomy}
+        felt = with_file_feel(source.character, named)
+        values |= {"stiffness": felt.get("stiffness")}
     return without_none(values) | {"anatomy": anatomy}
+
+
+def with_kept_feel(options: Any) -> Any:
+    """Return options of a command with preset, damping and swing of the anatomy file they name."""
+    if options.anatomy is None or not options.anatomy.endswith(".json"):
+        return options
+    feel = read_feel(options.anatomy)
+    names = ("flesh", "damping", "swing") if isinstance(options, BakeOptions) else ("flesh",)
+    changes = {
+        name: feel[name]
+        for name in names
+        if name in feel and getattr(options, name) == getattr(type(options)(), name)
+    }
+    return replace(options, **changes)
 
 
 def command_model(
@@ -83,7 +102,7 @@ def command_model(
 
 def shared_model(name: str, options: BakeOptions | CurveOptions) -> PreparedModel:
     """Return the cached or newly built model that `supple bake` or `supple curves` would use."""
-    row = engine_named(options.engine, "character")
+    row, options = engine_named(options.engine, "character"), with_kept_feel(options)
     curves = isinstance(options, BakeOptions)
     source = read_character(name, options.unit, curves=curves, **options.reading())
     if isinstance(options, BakeOptions):

@@ -42,7 +42,7 @@ from supple.playback.character_models import (
     kept_model,
 )
 from supple.playback.character_sources import CharacterSource, source_of
-from supple.playback.feel.feel import AS_BUILT, Feel
+from supple.playback.feel.feel import AS_BUILT, Feel, with_file_feel
 from supple.playback.feel.swing_goals import Swing, SwingGoal, swing_goals
 from supple.playback.final_take import (
     ACCURACY,
@@ -111,8 +111,8 @@ def bake(
         ``stiffness``, ``anatomy``, ``tets`` and others. ``young`` and ``poisson`` may also be
         painted on the skin, ``stiffness`` holds factors by joint or vertex (`stiffness_factors`),
         ``swing`` peaks such as ``"3%"`` or ``{"belly": "4cm", "Tail*": 0.1}`` (`swing_goals`),
-        ``anatomy`` is "auto", an `Anatomy` or None for bones alone. All others are options of the
-        engine's builder.
+        ``anatomy`` is "auto", an `Anatomy`, an anatomy file or None for bones alone. All others are
+        options of the engine's builder.
 
     Raises
     ------
@@ -211,6 +211,7 @@ class BakeRequest:
         row = ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
         if engine is not None:
             row = engine_named(engine, "character")
+        options = with_file_feel(source.character, options)
         playing, flesh, building = sorted_options(function, BakePlayOptions, row, options)
         damping, quality = playing.pop("damping"), playing.pop("quality")
         steps, kept = dict(simulation or {}), keeps_models(keep)

@@ -19,6 +19,7 @@ from supple.app.viewer.panels.touch_panel import TouchPanel
 from supple.app.viewer.scene.contact_nodes import add_obstacles
 from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.server import address, start_server, stop_server
+from supple.app.viewer.session.feel_dials import FeelDials
 from supple.app.viewer.session.session import Session
 
 #: Seconds between two updates of sliders, and of figures.
@@ -139,6 +140,7 @@ class Page:
 
     def _add_panels(self) -> None:
         server, session, parts = self.server, self.session, self.session.actor.parts
+        dials = FeelDials(session.actor) if "motions" in parts else None
         # A body has few controls and needs no tabs.
         tabs = server.gui.add_tab_group() if "poses" in parts else None
 
@@ -148,7 +150,7 @@ class Page:
         with tab("Play"):
             self.play = PlayPanel(server, session)
             self._panels.append(self.play)
-            add_material_controls(server, session, self.scene.obstacles)
+            add_material_controls(server, session, self.scene.obstacles, dials)
         if "touch" in parts:
             with tab("Touch"):
                 self.touch = TouchPanel(server, session, self.scene)
@@ -165,9 +167,10 @@ class Page:
             self._panels.append(self.curves)
             with tab("Springs"):
                 SpringPanel(server, session, self.curves)
-        if "anatomy" in parts:
+        if "anatomy" in parts and dials is not None:
             with tab("Anatomy"):
-                self.anatomy = AnatomyPanel(server, session, self.scene, self.show, self.folder)
+                shown = self.scene, self.show, self.folder
+                self.anatomy = AnatomyPanel(server, session, *shown, dials)
         if "recording" in parts:
             with tab("Record"):
                 self._panels.append(RecordPanel(server, session, self.folder))

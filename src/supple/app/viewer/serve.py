@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from supple.anatomy.anatomy import anatomy_of
-from supple.anatomy.region_entries import RegionEntry
+from supple.anatomy.region_entries import RegionEntry, read_feel
 from supple.app.bodies.make_body import prepared_body
 from supple.app.contact_options import ContactOptions
-from supple.app.model_request import command_model, flesh_values
+from supple.app.model_request import command_model, flesh_values, with_kept_feel
 from supple.app.options import ViewOptions
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_actor import BodyActor
@@ -98,6 +98,7 @@ def _check_body_options(
 def _character(
     given: str, options: ViewOptions, touch: ContactOptions, quiet: bool
 ) -> CharacterActor:
+    options = with_kept_feel(options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         motion = options.motion_name()
@@ -112,20 +113,25 @@ def _character(
         simulation = touch.stepping(row)
     with working("starting", quiet):
         flesh: dict[str, Any] = {"engine": row.name, "flesh": options.flesh}
+        file = str(options.anatomy)
+        feel = read_feel(file) if file.endswith(".json") else {}
         return CharacterActor(
             ready.model,
             motion,
             character=source.character,
             scaled_loads=ready.scaled_loads,
-            anatomy=_editing(source, built, values | flesh),
+            anatomy=_editing(source, built, values | flesh, feel),
             simulation=simulation,
             may_stiffen=options.young is None,  # a given stiffness is never changed
             feel=ready.feel,
+            damping=feel.get("damping", 1.0),
             **flesh,
         )
 
 
-def _editing(source: CharacterSource, built: bool, values: dict[str, Any]) -> AnatomyEditing:
+def _editing(
+    source: CharacterSource, built: bool, values: dict[str, Any], feel: dict[str, Any]
+) -> AnatomyEditing:
     """Return the character's anatomy, with a function that rebuilds the model.
 
     A model file has no such function, as its options are unknown.
@@ -140,6 +146,7 @@ def _editing(source: CharacterSource, built: bool, values: dict[str, Any]) -> An
         anatomy_of(source.character, entries=anatomy if isinstance(anatomy, Mapping) else None),
         built=anatomy is not None,
         rebuild=rebuild if built else None,
+        feel=feel,
     )
 
 
@@ -163,6 +170,7 @@ def _figures(page: Any) -> dict[str, Any]:
     figures = {"address": page.address, "steps": meter.total_steps, "updates": meter.total_updates}
     if isinstance(page.session.actor, CharacterActor):
         figures["stiffness"] = round(page.session.actor.factor, 4)
+        figures["damping"] = round(page.session.actor.flesh["damping"], 4)
     if costs is None:  # no page was opened
         return figures
     return figures | {

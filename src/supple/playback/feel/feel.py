@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material, stiffness_factors
 from supple.anatomy.painted_material import painted_material
-from supple.anatomy.region_entries import FEEL_STIFFNESS, RegionEntry
+from supple.anatomy.region_entries import FEEL_STIFFNESS, RegionEntry, entries_for, read_feel
 from supple.arrays import Floats
 from supple.engines.engine import Engine
 from supple.playback.bake_model import GivenAnatomy
@@ -211,3 +212,23 @@ def region_factors(follows: sp.csr_array | None, factors: ArrayLike) -> Floats |
     if follows is None or not logarithms.any():
         return None
     return np.asarray(np.exp(follows @ logarithms), np.float64)
+
+
+def with_file_feel(character: Character, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the regions and the feel of the anatomy file that `anatomy` names.
+
+    Options that differ from their defaults take precedence over the file's, except `stiffness`,
+    which multiplies it. Options without a file are returned unchanged.
+    """
+    result, path = dict(options), options.get("anatomy")
+    if not (isinstance(path, str | Path) and str(path).endswith(".json")):
+        return result
+    result["anatomy"] = entries_for(character, path)
+    feel = read_feel(path)
+    for name, usual in (("flesh", "normal"), ("damping", 1.0), ("swing", None)):
+        if name in feel and result.get(name, usual) == usual:
+            result[name] = feel[name]
+    if (factor := feel.get("stiffness", 1.0)) != 1:
+        given = result.get("stiffness")
+        result["stiffness"] = factor * stiffness_factors(character, {} if given is None else given)
+    return result

@@ -22,6 +22,7 @@ from supple.app.viewer.panels.rows import (
 from supple.app.viewer.panels.show_panel import ShowPanel
 from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.session.character_actor import CharacterActor
+from supple.app.viewer.session.feel_dials import FeelDials
 from supple.app.viewer.session.session import Session
 from supple.errors import SuppleError
 from supple.reduction.build_log import BuildLog
@@ -38,7 +39,7 @@ HINT = "Choose a region, or click it; then choose how it feels."
 class AnatomyPanel:
     """Maps, the chosen region, its properties, and a button that rebuilds the model.
 
-    `show` has the choice of colours; `folder` is for saved files.
+    `show` has the choice of colours, `dials` the feel that is saved; `folder` is for saved files.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class AnatomyPanel:
         scene: SceneView,
         show: ShowPanel,
         folder: Path,
+        dials: FeelDials,
     ) -> None:
+        self._dials = dials
         self._session, self._actor = session, session.actor
         self._scene, self._show, self._folder = scene, show, folder
         assert self._actor.anatomy is not None
@@ -155,7 +158,8 @@ class AnatomyPanel:
             self._build.join(PATIENCE)
 
     def _write(self, event: Any) -> None:  # in a thread of the server
-        save_and_notify(event.client, lambda: self._editing.save(self._folder, self._name.value))
+        feel, name = self._dials.dialled(), self._name.value
+        save_and_notify(event.client, lambda: self._editing.save(self._folder, name, feel))
 
     def _update(self) -> None:
         """Show the chosen region, the state of the model, and the legend."""

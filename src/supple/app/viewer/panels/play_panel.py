@@ -13,6 +13,7 @@ from supple.app.viewer.panels.rows import Row, add_row, add_rows, attribute, lab
 from supple.app.viewer.scene.scene_nodes import ObstacleNodes
 from supple.app.viewer.session.body_actor import DOUBLINGS, GRAVITIES
 from supple.app.viewer.session.character_actor import ENDINGS, CharacterActor
+from supple.app.viewer.session.feel_dials import FeelDials
 from supple.app.viewer.session.obstacles import SHAPES
 from supple.app.viewer.session.session import Session, clamped
 from supple.dynamics.root_frame import GRAVITY_MODES
@@ -98,10 +99,13 @@ class PlayPanel:
 
 
 def add_material_controls(
-    server: viser.ViserServer, session: Session[Any], nodes: ObstacleNodes
+    server: viser.ViserServer,
+    session: Session[Any],
+    nodes: ObstacleNodes,
+    dials: FeelDials | None = None,
 ) -> None:
-    """Add the controls of stiffness, damping, gravity, friction, modes and obstacles."""
-    add_rows(server.gui, session, _material_rows(session))
+    """Add the controls of stiffness, damping, swing, gravity, friction, modes and obstacles."""
+    add_rows(server.gui, session, _material_rows(session, dials))
     if "obstacles" in session.actor.parts:
         add_rows(server.gui, session, _obstacle_rows(session, nodes))
 
@@ -110,7 +114,7 @@ def _doublings(label: str, largest: float, hint: str, stiffen: Any) -> Row:
     return Row(f"{label} (doublings)", lambda: 0.0, stiffen, hint, (-largest, largest, 0.1))
 
 
-def _material_rows(session: Session[Any]) -> Iterator[Row]:
+def _material_rows(session: Session[Any], dials: FeelDials | None) -> Iterator[Row]:
     actor, parts = session.actor, session.actor.parts
 
     def simulator() -> Any:
@@ -119,6 +123,14 @@ def _material_rows(session: Session[Any]) -> Iterator[Row]:
     if "stiffness" in parts:
         hint = "0: as built, 1: twice as stiff; no rebuild"
         yield _doublings("Stiffness", FLESH_DOUBLINGS, hint, lambda n: actor.stiffen(2.0**n))
+    if dials is not None and "swing" in parts:
+        hint = "Factor on the damping: 2 comes to rest sooner, 0.5 later"
+        yield Row("Damping (factor)", lambda: dials.damping, actor.damp, hint, (0.0, 5.0, 0.1))
+        hint = "Peak of the flesh in this motion, for the button below"
+        get, put = attribute(lambda: dials, "percent")
+        yield Row("Swing (% of size)", get, put, hint, (0.1, 20.0, 0.1))
+        hint = "Find the stiffness for that swing; takes a moment"
+        yield Row("Swing that far", None, dials.swing, hint)
     if "materials" in parts:
         groups = actor.built.groups
         for group in range(min(len(groups), MOST_GROUPS)):

@@ -38,7 +38,8 @@ class AnatomyEditing:
 
     Firm, normal and soft are stiffness values and act immediately. Changes of the bone under the
     flesh, such as hard and apart, need a rebuild. Without `built`, the model was not built
-    with the initial anatomy; `rebuild` is None if the options of the model are unknown.
+    with the initial anatomy; `rebuild` is None if the options of the model are unknown. `feel` is
+    that of the anatomy file, see `read_feel`.
     """
 
     def __init__(
@@ -48,8 +49,10 @@ class AnatomyEditing:
         *,
         built: bool = True,
         rebuild: Rebuild | None = None,
+        feel: Mapping[str, Any] | None = None,
     ) -> None:
         self.character, self.anatomy, self.rebuild = character, anatomy, rebuild
+        self.feel = dict(feel or {})
         self._built: Mapping[str, RegionEntry] | None = anatomy.entries if built else None
         self._changing = threading.Lock()
 
@@ -113,8 +116,11 @@ class AnatomyEditing:
         corners = self.anatomy.region[triangles[hits[0][0]]]
         return self.joints[int(np.sort(corners)[1])]
 
-    def save(self, folder: Path, name: str) -> Path:
-        """Write the regions to a file in the folder; only an anatomy file is overwritten."""
+    def save(self, folder: Path, name: str, feel: Mapping[str, Any] | None = None) -> Path:
+        """Write the regions to a file in the folder, with the `feel` of all flesh.
+
+        Only an anatomy file is overwritten.
+        """
         plain = checked_name(name)
         if not plain.endswith(".json"):
             raise SuppleError(f"{plain}: use a name that ends with {ENTRIES_SUFFIX}")
@@ -128,5 +134,5 @@ class AnatomyEditing:
                 raise SuppleError(
                     f"{plain} exists and is not an anatomy file; choose another name"
                 ) from None
-        self.anatomy.save(target)
+        self.anatomy.save(target, feel)
         return target

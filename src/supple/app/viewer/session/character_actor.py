@@ -31,8 +31,11 @@ from supple.mesh.appearance import Appearance
 from supple.playback.bake_model import SCALED_LOADS
 from supple.playback.bake_plan import BakePlan, bake_plan, bake_simulator, stable_stiffness
 from supple.playback.feel.feel import AS_BUILT, Feel
+from supple.playback.feel.swing_goals import SwingGoal
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
+from supple.playback.swing import found_swing
+from supple.progress import unreported
 from supple.rig.character import Character
 from supple.rig.motion.motion_names import one_name
 
@@ -93,7 +96,7 @@ class CharacterActor(Actor):
         same = np.array_equal(model.surface.triangles, self.character.surface.triangles)
         self.appearance: Appearance | None = self.character.appearance if same else None
         self.anatomy = anatomy
-        self._flesh: dict[str, Any] = {
+        self.flesh: dict[str, Any] = {  # options of `bake_simulator`
             "flesh": flesh,
             "damping": damping,
             "engine": engine,
@@ -104,7 +107,7 @@ class CharacterActor(Actor):
         self._may_stiffen = may_stiffen and self._engine.may_stiffen
         self.factor = 1.0
         self._stable_factors: dict[tuple[str, bool], float] = {}
-        self.simulator: Any = bake_simulator(model, **self._flesh)
+        self.simulator: Any = bake_simulator(model, **self.flesh)
         self.traces: ParameterTraces | None = None  # of the free parameters
         if isinstance(self.simulator, FreeParameters):
             self.traces = ParameterTraces(model.rig, self.simulator.free)
@@ -116,12 +119,13 @@ class CharacterActor(Actor):
             "springs": isinstance(self.simulator, ParameterSprings),
             "touch": isinstance(self.simulator, SoftContact),
             "objects": isinstance(self.simulator, RigidObjects),
+            "swing": self._engine.feels_at_run_time,
         } | {part: name in self._engine.step_options for name, part in ENGINE_PARTS.items()}
         present = {part for part, available in optional.items() if available}
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | present)
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
-        self.obstacles = MovingObstacles(model.surface.size, self._flesh.get("obstacles", ()))
+        self.obstacles = MovingObstacles(model.surface.size, self.flesh.get("obstacles", ()))
         self.objects = DraggableObjects(model.surface.size)
         self.recorder = Recorder(len(model.surface.vertices))
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)  # (s,), (4, 4)
@@ -254,6 +258,26 @@ class CharacterActor(Actor):
         self.simulator.stiffness = clamped(stiffness, 1e-3, 1e3)
         self.factor = factor
 
+    def damp(self, factor: float) -> None:
+        """Set the factor on the damping; flesh starts undeformed."""
+        self.flesh["damping"] = clamped(factor, 0.0, 100.0)
+        self._new_simulator(self.simulator.dt)
+        if self._posed:
+            self.simulator.reset(self.pose, self.root)
+        else:
+            self._start_motion(self.player.time)
+
+    def swing(self, goals: tuple[SwingGoal, ...]) -> None:
+        """Make flesh as stiff as it takes to swing as far as one goal in this motion."""
+        loop = self.ending == "loop"
+        changed = None if self.anatomy is None else self.anatomy.tet_factors(self.model)
+        flesh = self.flesh | {"feel": self.feel.stiffer(1.0, changed)}
+        plans = [self._plan(loop)]
+        found = found_swing(goals, self.character, self.model, plans, flesh, unreported)
+        self.stiffen(float(found.factors[0]) / self._stable_factors[(self.motion.name, loop)])
+        if not self._posed:
+            self._start_motion()
+
     def tune(self, numbers: Ints, name: str, value: float) -> None:
         """Set one of `SPRINGS` to a value, for the free parameters with these indices."""
         values = getattr(self.simulator.springs, name).copy()
@@ -270,8 +294,7 @@ class CharacterActor(Actor):
     @property
     def feel(self) -> Feel:
         """Stiffness relative to the model, before the page changes it."""
-        feel: Feel = self._flesh["feel"]
-        return feel
+        return self.flesh["feel"]  # type: ignore[no-any-return]
 
     def apply_anatomy(self) -> None:
         """Apply the stiffness of the regions to the flesh."""
@@ -285,7 +308,7 @@ class CharacterActor(Actor):
         The key is the name of the motion and whether it loops. Any thread may call this.
         """
         loop = self.ending == "loop"
-        scaled = self._flesh | {"scaled_loads": True, "feel": feel}
+        scaled = self.flesh | {"scaled_loads": True, "feel": feel}
         return {(self.motion.name, loop): self._stable_factor(model, self._plan(loop), scaled)}
 
     def _stable_factor(self, model: CharacterModel, plan: BakePlan, flesh: dict[str, Any]) -> float:
@@ -305,7 +328,7 @@ class CharacterActor(Actor):
         assert self.anatomy is not None
         self.hands.clear()
         self.model, self._stable_factors = model, dict(stable_factors)
-        self._flesh |= {"scaled_loads": True, "feel": feel}
+        self.flesh |= {"scaled_loads": True, "feel": feel}
         self.anatomy.set_built(entries)
         self._new_simulator(self.simulator.dt)
         if self._posed:
@@ -359,7 +382,7 @@ class CharacterActor(Actor):
             self._new_simulator(plan.dt)
         key = self.motion.name, loop
         if key not in self._stable_factors:  # the stiffness of bake, for the same frames
-            self._stable_factors[key] = self._stable_factor(self.model, plan, self._flesh)
+            self._stable_factors[key] = self._stable_factor(self.model, plan, self.flesh)
         self.stiffen(self.factor)
         with warnings.catch_warnings():  # a jump is visible
             warnings.simplefilter("ignore", SuppleWarning)
@@ -375,7 +398,7 @@ class CharacterActor(Actor):
         }
         if "touch" in self.parts:
             preserved |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
-        self.simulator = bake_simulator(self.model, dt, **(self._flesh | preserved))
+        self.simulator = bake_simulator(self.model, dt, **(self.flesh | preserved))
         self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
             springs = {name: getattr(old.springs, name) for name in SPRINGS}

@@ -1,0 +1,48 @@
+"""Dials of a character's feel: damping, swing, and what an anatomy file keeps of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supple.app.viewer.session.character_actor import CharacterActor
+from supple.playback.feel.swing_goals import swing_goals
+
+
+class FeelDials:
+    """Damping and swing of an actor; the swing is a part of the size."""
+
+    def __init__(self, actor: CharacterActor) -> None:
+        self._actor, self.part = actor, 0.03
+        self._found: float | None = None  # stiffness at which flesh swings by `part`
+
+    @property
+    def damping(self) -> float:
+        """Factor on the damping of the flesh."""
+        return float(self._actor.flesh["damping"])
+
+    @property
+    def percent(self) -> float:
+        """Swing in percent of the size."""
+        return 100 * self.part
+
+    @percent.setter
+    def percent(self, percent: float) -> None:
+        self.part, self._found = percent / 100, None
+
+    def swing(self) -> None:
+        """Make flesh as stiff as it takes to swing that far in the current motion."""
+        self._actor.swing(swing_goals(self._actor.character, self.part))
+        self._found = self._actor.factor
+
+    def dialled(self) -> dict[str, Any]:
+        """Return the feel of all flesh for an anatomy file, see `read_feel`."""
+        actor = self._actor
+        kept = {} if actor.anatomy is None else actor.anatomy.feel
+        stiffness = float(f"{kept.get('stiffness', 1.0) * actor.factor:.4g}")
+        factors = {"stiffness": stiffness, "damping": round(self.damping, 4)}
+        feel: dict[str, Any] = {name: value for name, value in factors.items() if value != 1}
+        if actor.flesh["flesh"] != "normal":
+            feel["flesh"] = actor.flesh["flesh"]
+        if self._found == actor.factor:
+            feel["swing"] = [f"{self.percent:.3g}%"]
+        return feel
