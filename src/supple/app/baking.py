@@ -41,7 +41,6 @@ from supple.playback.bake_plan import (
 from supple.playback.baking import BakeRequest
 from supple.playback.character_models import PreparedModel, kept_model, stepped_by
 from supple.playback.character_sources import CharacterSource, read_character
-from supple.playback.feel.feel import AS_BUILT
 from supple.playback.final_take import (
     Checkpoint,
     content_of,
@@ -106,15 +105,10 @@ def run_bake(
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
-    search = None
-    if options.swing is not None and row is not live:
-        reduced = ready
-        if built:
-            reduced = command_model(given, source, options, live.name, quiet=quiet)
-        search = BakeRequest(source, reduced.model, live, live_stepping, feel=reduced.feel)
     request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
     request = replace(request, reason=choice.reason, anatomy=values["anatomy"], feel=ready.feel)
-    request = replace(request, swing=options.swing, search=search)
+    if options.swing is not None:
+        request = _swinging(request, given, options, live_stepping, quiet)
     try:
         with task_bar(quiet) as progress:
             bakes = request.bake(plans, progress, checkpoints)
@@ -133,13 +127,25 @@ def run_bake(
     kept: PreparedModel | None = ready
     if row is not live and built:
         kept = kept_model(source, flesh=options.flesh, engine=live.name, **values)
-    live_model = None if kept is None else kept.model
-    live_feel = AS_BUILT if kept is None else kept.feel
-    live_request = BakeRequest(source, live_model, live, live_stepping, feel=live_feel)
+    live_request = BakeRequest(source, None, live, live_stepping)
+    if kept is not None:
+        live_request = replace(live_request, model=kept.model, feel=kept.feel)
     _measure_distances(bakes, plans, live_request, row is live, quiet)
     written |= {**ready.figures(), **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
+
+
+def _swinging(
+    request: BakeRequest, given: str, options: BakeOptions, stepping: dict[str, Any], quiet: bool
+) -> BakeRequest:
+    """Return a request with a swing; `stepping` are options of the live simulator that finds it."""
+    request, live, source = replace(request, swing=options.swing), request.live, request.source
+    if request.played is live:
+        return request
+    reduced = command_model(given, source, options, live.name, quiet=quiet)
+    search = BakeRequest(source, reduced.model, live, stepping, feel=reduced.feel)
+    return replace(request, search=search)
 
 
 def _reported(

@@ -294,7 +294,7 @@ class CharacterActor(Actor):
     @property
     def feel(self) -> Feel:
         """Stiffness relative to the model, before the page changes it."""
-        return self.flesh["feel"]  # type: ignore[no-any-return]
+        return self.flesh["feel"]
 
     def apply_anatomy(self) -> None:
         """Apply the stiffness of the regions to the flesh."""
