@@ -121,7 +121,8 @@ def _truth(figures: Mapping[str, Any], clips: Sequence[Mapping[str, Any]]) -> li
     if figures.get("full_distance") is None or figures.get("engine") == "full":
         return []
     apart = distance_words(figures["full_distance"])
-    return [("truth", f"reduced model, {apart} (measured when it was built)")]
+    when = "when it was built, as stiff as built" if figures.get("feel") else "when it was built"
+    return [("truth", f"reduced model, {apart} (measured {when})")]
 
 
 def length_text(metres: float) -> str:
