@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.build_samples import bending_bar, flesh_options, stepped_model
+from supple.app.bake_summary import flesh_rows, reported_bakes
 from supple.engines.engine import ENGINES
-from supple.errors import SolverError
+from supple.errors import SolverError, SuppleWarning
 from supple.mesh.obstacles import Plane
-from supple.playback import baking, refined_player
+from supple.playback import (
+    baking,
+    character_models,
+    flesh_motion,
+    quality_choice,
+    refined_player,
+)
 from supple.playback.bake_plan import bake_plan
 from supple.playback.baking import bake, bake_all
+from supple.playback.character_sources import source_of
 from supple.playback.quality_choice import choose_quality
 from supple.rig.motion.motion import Motion
 
@@ -32,6 +41,9 @@ def swing(seconds: float) -> Motion:
     return Motion(times, 0.4 * np.sin(2 * np.pi * times / seconds)[:, None], name="swing")
 
 
+PART: dict[str, Any] = {"motion": "swing", "start": 0.0, "seconds": 0.5, "frames": 45}
+
+
 def chosen(seconds: float, engine: str = "pose-space", **how: Any) -> str:
     rate, building = how.pop("rate", None), how.pop("building", {"tets": 8000})
     plan = bake_plan(BAR, swing(seconds), rate=rate)
@@ -45,6 +57,7 @@ def test_short_clips_are_simulated_in_full_and_long_ones_by_a_reduced_model():
     assert chosen(20.0) == "live"
     assert chosen(1.0, kept=True) == "live"
     assert chosen(1.0, kept=True, building={"tets": 100}) == "final"
+    assert chosen(2.5) == chosen(2.5, building={"tets": np.int64(8000)})
     assert chosen(1.0, rate=1000) == "live"
 
 
@@ -76,9 +89,10 @@ def test_a_given_model_is_baked_live():
     assert baked.report["quality_reason"] == "its model is given"
 
 
-def test_motions_too_violent_for_the_full_simulation_are_baked_live(monkeypatch):
-    monkeypatch.setattr(refined_player, "MOST_WORK", 0)
-    built = []
+@pytest.fixture
+def built(monkeypatch):
+    """Engines of models that are built; the reduced one is a sample."""
+    built: list[str] = []
 
     def fitting_model(*args: Any) -> Any:
         built.append(args[3])
@@ -86,10 +100,65 @@ def test_motions_too_violent_for_the_full_simulation_are_baked_live(monkeypatch)
 
     original = baking.fitting_model
     monkeypatch.setattr(baking, "fitting_model", fitting_model)
+    return built
+
+
+def test_motions_too_violent_for_the_full_simulation_are_baked_live(monkeypatch, built):
+    monkeypatch.setattr(quality_choice, "_ITERATION", 1e6)
     (baked,) = bake_all(BAR, motions=[swing(0.2)], keep=False, progress=False, **OPTIONS)
     assert built == ["full", "pose-space"]
     assert baked.report["quality"] == "live"
     assert "is too violent to be simulated in full" in baked.report["quality_reason"]
+
+
+def test_only_the_violent_clips_are_baked_live_and_their_checkpoints_removed(
+    monkeypatch, built, tmp_path
+):
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
+    original = baking.final_take
+
+    def final_take(player_with: Any, *args: Any) -> Any:
+        if player_with(1).motion.name == "violent":
+            raise SolverError("too violent")
+        return original(player_with, *args)
+
+    monkeypatch.setattr(baking, "final_take", final_take)
+    clips = [swing(0.2), replace(swing(0.2), name="violent"), replace(swing(0.3), name="last")]
+    bakes = bake_all(BAR, motions=clips, keep=False, progress=False, **OPTIONS)
+    assert built == ["full", "pose-space"]
+    assert [each.motion.name for each in bakes] == ["swing", "violent", "last"]
+    assert [each.report["quality"] for each in bakes] == ["final", "live", "final"]
+    assert bakes[1].report["quality_reason"] == "the full simulation failed: too violent"
+    assert bakes[0].report["quality_reason"].startswith("the full simulation takes about")
+    assert not [*tmp_path.rglob("*.part.npz")]
+    figures = reported_bakes(bakes)
+    assert [clip["quality"] for clip in figures["clips"]] == ["final", "live", "final"]
+    assert figures["engine"] == "pose-space"
+    assert {title for title, _ in flesh_rows(figures)} >= {"flesh", "truth"}
+
+
+def test_a_full_simulation_far_off_the_rig_is_not_taken(monkeypatch, built):
+    monkeypatch.setattr(baking, "IMPLAUSIBLE", 1e-9)
+    (baked,) = bake_all(BAR, motions=[swing(0.2)], keep=False, progress=False, **OPTIONS)
+    assert baked.report["quality"] == "live"
+    assert "flesh moves by" in baked.report["quality_reason"]
+
+
+def test_a_kept_model_that_is_known_to_be_bad_does_not_make_live_cheap(monkeypatch):
+    report = {"accuracy": {"distance": 0.6, "amplitude": 1.0, **PART}}
+    bad = replace(stepped_model("firm"), report=report)
+    monkeypatch.setattr(character_models, "kept_model", lambda *args, **options: bad)
+    assert not character_models.has_good_model(source_of(BAR))
+    good = replace(bad, report={"accuracy": {"distance": 0.2, "amplitude": 1.0, **PART}})
+    monkeypatch.setattr(character_models, "kept_model", lambda *args, **options: good)
+    assert character_models.has_good_model(source_of(BAR))
+
+
+def test_flesh_that_moves_very_far_is_a_warning(monkeypatch):
+    monkeypatch.setattr(flesh_motion, "TOO_MUCH", 1e-6)
+    monkeypatch.setattr(flesh_motion, "STILL", 0.0)
+    with pytest.warns(SuppleWarning, match=r"moves by up to .* % of the size at .*use firm flesh"):
+        bake(BAR, swing(0.2), model=stepped_model("firm"), progress=False)
 
 
 def test_final_of_a_violent_motion_ends_with_what_it_has_and_says_so(monkeypatch):

@@ -21,7 +21,7 @@ from supple.app.model_request import bake_plans, command_model, command_quality,
 from supple.app.options import BakeOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
-from supple.errors import SolverError, SuppleError, SuppleWarning, warn
+from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, holds_flesh, save
@@ -43,7 +43,6 @@ from supple.playback.final_take import (
     remember_distance,
 )
 from supple.playback.progress_bar import task_bar, working
-from supple.playback.quality_choice import QualityChoice
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
 
@@ -57,14 +56,12 @@ def run_bake(
     quiet: bool = False,
     look: Callable[[Sequence[BakedMotion]], None] | None = None,
     use_cache: bool = True,
-    choice: QualityChoice | None = None,
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
     An existing file named `given` precedes a scene of that name. `output` is by default the name
     with "_soft" in the current folder. `look` is called with the bakes after they are written.
-    Without `use_cache` models in the cache do not change the choice of the quality "auto"; `choice`
-    replaces it.
+    Without `use_cache` models in the cache do not change the choice of the quality "auto".
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or ContactOptions()
@@ -79,8 +76,7 @@ def run_bake(
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
-        if choice is None:
-            choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
+        choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
         row = played_engine(live, choice.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
         plans = [plan.stepped_by(row.name) for plan in plans]
@@ -98,16 +94,16 @@ def run_bake(
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
-    request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
-    request = replace(request, reason=choice.reason, anatomy=values["anatomy"])
-    try:
-        with task_bar(quiet) as progress:
-            bakes = request.bake(plans, progress, checkpoints)
-    except SolverError as error:
-        if not request.falls_back:
-            raise
-        choice = QualityChoice("live", request.live_after(error).reason)
-        return run_bake(given, output, options, touch, quiet=quiet, look=look, choice=choice)
+    request = BakeRequest(source, ready.model, live, stepping, anatomy=values["anatomy"])
+    request = request.with_choice(choice)
+
+    def in_live_quality() -> BakeRequest:
+        reduced = command_model(given, source, options, live.name, quiet=quiet)
+        steps = live_stepping | {"scaled_loads": reduced.scaled_loads}
+        return replace(request.in_live_quality(), model=reduced.model, simulation=steps)
+
+    with task_bar(quiet) as progress:
+        bakes = request.bake(plans, progress, checkpoints, in_live_quality)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
@@ -119,7 +115,7 @@ def run_bake(
     if row is not live and built:
         live_model = kept_model(source, flesh=options.flesh, engine=live.name, **values)
     live_request = BakeRequest(source, live_model, live, live_stepping)
-    _measure_distances(bakes, plans, live_request, row is live, quiet)
+    _measure_distances(bakes, plans, live_request, quiet)
     written |= {"build_s": round(ready.seconds, 3), "model_kept": ready.kept, **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
@@ -164,18 +160,18 @@ def _measure_distances(
     bakes: Sequence[BakedMotion],
     plans: Sequence[BakePlan],
     live: BakeRequest,
-    is_live: bool,
     quiet: bool,
 ) -> None:
     """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes live bakes to compare with, unless `bakes` are live (`is_live`); without a reduced
-    model nothing is added. An error here is a warning: the bakes are complete.
+    `live` makes live bakes to compare final ones with; without a reduced model nothing is added. An
+    error here is a warning: the bakes are complete.
     """
     if live.model is None or live.model.engine != live.live.name:
         return
     for baked, plan in zip(bakes, plans, strict=True):
         try:
+            is_live = baked.report["quality"] == "live"
             shown = baked if is_live else _live_bake(live, plan, baked.loop, quiet)
             played = shown.motion, shown.rate, shown.loop, live.simulation
             content = content_of(live.model, *played, reduced=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -37,8 +37,8 @@ from supple.playback.bake_plan import (
 from supple.playback.character_models import (
     default_anatomy,
     fitting_model,
+    has_good_model,
     keeps_models,
-    kept_model,
 )
 from supple.playback.character_sources import CharacterSource, source_of
 from supple.playback.final_take import (
@@ -49,16 +49,19 @@ from supple.playback.final_take import (
     content_of,
     final_take,
 )
-from supple.playback.flesh_motion import report_flesh
+from supple.playback.flesh_motion import FleshMotion, report_flesh
 from supple.playback.motion_choice import chosen_motions
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
-from supple.playback.quality_choice import choose_quality
+from supple.playback.quality_choice import QualityChoice, choose_quality
 from supple.playback.take import Take, stable_take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
+
+#: Largest displacement relative to the size in a full simulation that quality auto keeps.
+IMPLAUSIBLE = 0.5
 
 
 @takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY)
@@ -124,7 +127,7 @@ def bake(
     source = source_of(character)
     request = BakeRequest.of("bake", source, model, engine, simulation, keep, options)
     plan = bake_plan(source.character, motion, **request.playing, engine=request.live.name)
-    return request.decided([plan]).bake_or_fall_back([plan], progress, checkpoints)[0]
+    return request.decided([plan]).bake([plan], progress, checkpoints)[0]
 
 
 @takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY, without=("start", "end"))
@@ -160,7 +163,7 @@ def bake_all(
     for each in chosen:
         playing = request.playing | {"loop": request.playing["loop"] and each.duration > 0}
         plans.append(bake_plan(source.character, each, **playing, engine=request.live.name))
-    return request.decided(plans).bake_or_fall_back(plans, progress, checkpoints)
+    return request.decided(plans).bake(plans, progress, checkpoints)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +172,8 @@ class BakeRequest:
 
     `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
     `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
-    `choose_quality`, else empty; `anatomy` is that of a given `model`, for names and reasons of
-    hard parts. The others are as for `bake`.
+    `choose_quality`, else empty, and `most_work` its bound on the work; `anatomy` is that of a
+    given `model`, for names and reasons of hard parts. The others are as for `bake`.
     """
 
     source: CharacterSource
@@ -184,6 +187,7 @@ class BakeRequest:
     quality: str = "live"
     building: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
+    most_work: float = 0.0
     anatomy: GivenAnatomy = None
 
     @classmethod
@@ -221,45 +225,56 @@ class BakeRequest:
         given, kept = self.model is not None or bool(source.scene), False
         if row.unreduced and self.keep and not given:
             options = {"anatomy": default_anatomy(source)} | building
-            kept = kept_model(source, flesh=self.flesh, engine=row.name, **options) is not None
+            kept = has_good_model(source, flesh=self.flesh, engine=row.name, **options)
         choice = choose_quality(row, plans, building, self.simulation, given=given, kept=kept)
-        return replace(self, quality=choice.quality, reason=choice.reason)
+        return self.with_choice(choice)
 
-    def bake_or_fall_back(
-        self,
-        plans: Sequence[BakePlan],
-        progress: ShownProgress,
-        checkpoints: list[Checkpoint] | None,
-    ) -> list[BakedMotion]:
-        """Bake; where quality auto chose a full simulation that gives up, bake live."""
-        try:
-            return self.bake(plans, progress, checkpoints)
-        except SolverError as error:
-            if not self.falls_back:
-                raise
-            return self.live_after(error).bake(plans, progress, checkpoints)
+    def with_choice(self, choice: QualityChoice) -> BakeRequest:
+        """Return the request with a chosen quality."""
+        how: dict[str, Any] = {"reason": choice.reason, "most_work": choice.most_work}
+        return replace(self, quality=choice.quality, **how)
 
     @property
     def falls_back(self) -> bool:
-        """Whether the full simulation was chosen by quality auto, and may be replaced by live."""
+        """Whether quality auto chose the full simulation, so that clips may be baked live."""
         return bool(self.reason) and self.quality == "final"
 
-    def live_after(self, error: SolverError) -> BakeRequest:
-        """Return the request of a live bake in place of a full simulation that failed."""
-        return replace(self, quality="live", reason=f"the full simulation failed: {error}")
+    def in_live_quality(self) -> BakeRequest:
+        """Return the same request with live quality."""
+        return replace(self, quality="live", reason="")
 
     def bake(
         self,
         plans: Sequence[BakePlan],
         progress: ShownProgress,
         checkpoints: list[Checkpoint] | None,
+        live: Callable[[], BakeRequest] | None = None,
     ) -> list[BakedMotion]:
-        """Find or build the model, and play each plan with it."""
+        """Find or build the model, and play each plan with it.
+
+        If quality auto chose the full simulation, a clip that is too violent for it is baked live,
+        by the request that `live` returns.
+        """
+        files = list[Checkpoint]() if checkpoints is None else checkpoints
+        bakes, failures = self._played(plans, progress, files)
+        if failures:
+            request = (live or self.in_live_quality)()
+            others, _ = request._played([plans[number] for number in failures], progress, files)
+            for (number, error), baked in zip(failures.items(), others.values(), strict=True):
+                baked.report["quality_reason"] = f"the full simulation failed: {error}"
+                bakes[number] = baked
+        if checkpoints is None:
+            for each in files:
+                each.remove()
+        return [bakes[number] for number in range(len(plans))]
+
+    def _played(
+        self, plans: Sequence[BakePlan], progress: ShownProgress, files: list[Checkpoint]
+    ) -> tuple[dict[int, BakedMotion], dict[int, SolverError]]:
+        """Return bakes by the number of the plan, and errors of clips that may be baked live."""
         plans = [plan.stepped_by(self.played.name) for plan in plans]
-        accuracy = AUTO_ACCURACY if self.reason else ACCURACY
         row, building, character = self.played, self.building, self.source.character
         check_unreduced(self.live, self.quality, building, self.simulation)
-        files = list[Checkpoint]() if checkpoints is None else checkpoints
         preset, began = checked_flesh(self.flesh), perf_counter()
         scaled = building.get("anatomy", ANATOMY) is not None
         options: dict[str, Any] = {"flesh": preset, "damping": self.damping, "engine": row.name}
@@ -267,26 +282,25 @@ class BakeRequest:
         given, kept = self.model, self.keep
         model = fitting_model(self.source, given, preset, row.name, building, kept, progress)
         built = perf_counter() - began
-        # A given stiffness is never changed.
-        may_stiffen = (
-            row.may_stiffen and building.get("young") is None and "stiffness" not in options
-        )
-        plan_files = []
-        if self.quality == "final":
-            plan_files = _checkpoints(model, plans, options | {"accuracy": accuracy})
-        files += plan_files
-        results = []
+        final = self.quality == "final"
+        kept_states = _checkpoints(model, plans, options, self.accuracy) if final else []
+        files += kept_states
+        bakes, failures = dict[int, BakedMotion](), dict[int, SolverError]()
         with reported_progress(progress) as tell:
             for number, plan in enumerate(plans):
                 share = _share(tell, number, plans)
-                if self.quality == "final":
-                    take, convergence = _final(
-                        model, plan, options, share, plan_files[number], accuracy, bool(self.reason)
-                    )
-                else:
-                    player_with = partial(player_with_factor, model, plan, options)
-                    take = stable_take(player_with, plan.every, share, may_stiffen)
-                    convergence = {}
+                try:
+                    if final:
+                        state = kept_states[number]
+                        take, convergence = self._final(model, plan, options, share, state)
+                    else:
+                        take, convergence = self._live(model, plan, options, share), {}
+                except SolverError as error:
+                    if not self.falls_back:
+                        raise
+                    failures[number] = error
+                    kept_states[number].remove()
+                    continue
                 report: dict[str, Any] = {
                     "name": model.name,
                     "engine": row.name,
@@ -298,13 +312,50 @@ class BakeRequest:
                 report |= {"quality_reason": self.reason} if self.reason else {}
                 assert take.frames is not None
                 rate = 1 / (plan.dt * plan.every)
-                baked = take.motion(), take.frames, rate, plan.loop, report, take.readings
-                results.append(BakedMotion(character, *baked))
-        report_flesh(results, model, self._built_anatomy())
-        if checkpoints is None:
-            for each in files:
-                each.remove()
-        return results
+                motion = take.motion()
+                frames = take.frames, rate, plan.loop, report, take.readings
+                baked = BakedMotion(character, motion, *frames)
+                if self.falls_back and (why := _implausible(baked)):
+                    failures[number] = SolverError(why)
+                    continue
+                bakes[number] = baked
+        report_flesh([*bakes.values()], model, self._built_anatomy())
+        return bakes, failures
+
+    @property
+    def accuracy(self) -> float:
+        """Largest change by the last halving of the step in the full simulation."""
+        return AUTO_ACCURACY if self.falls_back else ACCURACY
+
+    def _live(
+        self, model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], tell: Progress
+    ) -> Take:
+        """Play a plan by the engine of live quality; a given stiffness is never changed."""
+        stiffen = self.live.may_stiffen and self.building.get("young") is None
+        player_with = partial(player_with_factor, model, plan, options)
+        return stable_take(player_with, plan.every, tell, stiffen and "stiffness" not in options)
+
+    def _final(
+        self,
+        model: CharacterModel,
+        plan: BakePlan,
+        options: Mapping[str, Any],
+        tell: Progress,
+        kept: Checkpoint,
+    ) -> tuple[Take, dict[str, Any]]:
+        """Play a plan in final quality; return the take, and figures of its convergence."""
+        converging = CONVERGING | dict(options)
+        factor = converging.pop("stiffness", 1.0)
+        simulator = bake_simulator(model, plan.dt, **converging)
+        simulator.stiffness = factor
+
+        def player_with(substeps: int) -> Player:
+            cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
+            simulator.dt = cut.dt
+            return cut.player(simulator, ahead=True, multiple=substeps)
+
+        work = self.most_work if self.falls_back else None
+        return final_take(player_with, plan.every, tell, kept, self.accuracy, work)
 
     def _built_anatomy(self) -> GivenAnatomy:
         """Anatomy that the model is or was built with."""
@@ -314,38 +365,23 @@ class BakeRequest:
         return anatomy
 
 
+def _implausible(baked: BakedMotion) -> str:
+    """Return why a bake of the full simulation is not plausible; "" if it is."""
+    if "reset" in baked.report["limits"]:
+        return "flesh without a solution restarts at rest"
+    part = FleshMotion.of(baked).part
+    return f"flesh moves by {100 * part:.0f} % of the size" if part > IMPLAUSIBLE else ""
+
+
 def _checkpoints(
-    model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any]
+    model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any], accuracy: float
 ) -> list[Checkpoint]:
     """Return the checkpoint of each plan; none is removed to make room for another."""
-    contents = []
+    settings, contents = CONVERGING | dict(options) | {"accuracy": accuracy}, []
     for plan in plans:
         steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
-        contents.append(content_of(model, plan.motion, *steps, CONVERGING | dict(options)))
+        contents.append(content_of(model, plan.motion, *steps, settings))
     return [Checkpoint(content, contents) for content in contents]
-
-
-def _final(
-    model: CharacterModel,
-    plan: BakePlan,
-    options: Mapping[str, Any],
-    tell: Progress,
-    kept: Checkpoint,
-    accuracy: float,
-    gives_up: bool,
-) -> tuple[Take, dict[str, Any]]:
-    """Play a plan in final quality; return the take, and figures of its convergence."""
-    converging = CONVERGING | dict(options)
-    factor = converging.pop("stiffness", 1.0)
-    simulator = bake_simulator(model, plan.dt, **converging)
-    simulator.stiffness = factor
-
-    def player_with(substeps: int) -> Player:
-        cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
-        simulator.dt = cut.dt
-        return cut.player(simulator, ahead=True, multiple=substeps)
-
-    return final_take(player_with, plan.every, tell, kept, accuracy, gives_up)
 
 
 def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
-from supple.engines.common.accuracy import Accuracy
+from supple.engines.common.accuracy import Accuracy, warn_if_bad
 from supple.engines.engine import CHARACTER_MODEL, FIRST_ENGINE, Engine, engine_named, engine_of
 from supple.engines.factory import load_model
 from supple.playback.bake_model import (
@@ -85,6 +85,7 @@ def prepared_model(
         loaded = load_character_model(model)
     if loaded is not None:
         check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
+        _warn_if_bad(loaded)
         return PreparedModel(loaded, perf_counter() - began, True)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
     if _is_plain_scene(source, flesh, anatomy, building):
@@ -95,6 +96,7 @@ def prepared_model(
         request = _request(source, engine, anatomy, building)
         comparison = Comparison.of(engine, flesh, scaled, request)
         result = _character_model(character, comparison, request, keep, quiet, log)
+    _warn_if_bad(result.value)
     return PreparedModel(result.value, perf_counter() - began, result.found, scaled, result.path)
 
 
@@ -110,6 +112,7 @@ def fitting_model(
     """Return the given model if it fits the character; without one, find or build it."""
     if model is not None:
         check_model(source.character, model, flesh=flesh, **building)
+        _warn_if_bad(model)
         return model
     options = {"anatomy": default_anatomy(source)} | building
     quiet = not shows_progress(progress)
@@ -141,6 +144,17 @@ def kept_model(
     with suppress(Exception):  # a damaged file raises nearly anything
         return _renamed(load_model(path), source.character.name)
     return None
+
+
+def _warn_if_bad(model: Any) -> None:
+    warn_if_bad(getattr(model, "name", "the model"), getattr(model, "report", {}))
+
+
+def has_good_model(source: CharacterSource, **options: Any) -> bool:
+    """Return whether `kept_model` has a model that is not far from the full simulation."""
+    model = kept_model(source, **options)
+    accuracy = None if model is None else Accuracy.of(getattr(model, "report", {}))
+    return model is not None and not (accuracy is not None and accuracy.bad)
 
 
 def keeps_models(keep: bool | None) -> bool:

@@ -137,14 +137,14 @@ def final_take(
     tell: Progress,
     kept: Checkpoint,
     accuracy: float = ACCURACY,
-    gives_up: bool = False,
+    most_work: float | None = None,
 ) -> tuple[Take, dict[str, Any]]:
     """Record a take with steps so short that halving them changes less than `accuracy`.
 
     `player_with` makes a player with a number of sub-steps; `every` is the number of undivided
     steps per frame. Steps are halved stretch by stretch, see `RefinedPlayer`. An interrupted take
-    resumes from the checkpoint `kept`. With `gives_up` a motion too violent to be simulated in a
-    reasonable time is a SolverError. Return the take, and figures of its convergence.
+    resumes from the checkpoint `kept`. A motion that takes more than `most_work` Newton iterations
+    per step, if given, is a SolverError. Return the take, and figures of its convergence.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -159,7 +159,7 @@ def final_take(
             tell(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
 
         def begin() -> tuple[Take, RefinedPlayer]:
-            player = RefinedPlayer(player_with, every, accuracy, gives_up, finer)
+            player = RefinedPlayer(player_with, every, accuracy, most_work, finer)
             return Take(player, every, tell), player
 
         stored, (take, player) = kept.read(), begin()

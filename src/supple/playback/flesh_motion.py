@@ -11,7 +11,7 @@ import numpy as np
 
 from supple.anatomy.skin_regions import leading_joints
 from supple.arrays import Bools, Floats, Ints
-from supple.errors import warn
+from supple.errors import SuppleError, warn
 from supple.playback.bake_model import GivenAnatomy
 from supple.playback.hard_skin import HardSkin, hard_skin
 from supple.rig.baked_motion import BakedMotion
@@ -168,7 +168,12 @@ def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy
     if not bakes:
         return
     character = bakes[0].character
-    regions, hard = SkinNames.of(character), hard_skin(character, model, anatomy)
+    regions = SkinNames.of(character)
+    try:
+        hard = hard_skin(character, model, anatomy)
+    except SuppleError as error:  # the bakes are complete
+        warn(f"{character.name}: hard skin is unknown: {error}")
+        hard = None
     for baked in bakes:
         motion = FleshMotion.of(baked)
         baked.report.update(motion.figures(regions))
@@ -176,7 +181,11 @@ def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy
         if baked.n_frames < 3:
             continue  # flesh starts undeformed, and has no time to move
         if motion.part > TOO_MUCH:
-            baked.report["advice"] = "if that is too much, use firm flesh or more damping"
+            advice = "if that is too much, use firm flesh or more damping"
+            baked.report["advice"] = advice
+            far = f"flesh moves by up to {100 * motion.part:.0f} % of the size"
+            when = f"at {motion.time:.2f} s"
+            warn(f'motion "{baked.motion.name}": {far} {when}; {advice}')
         elif motion.part < STILL:
             advice = _still_advice(motion, hard, float(baked.report.get("stiffness", 1.0)))
             baked.report["advice"] = advice

@@ -24,6 +24,8 @@ MOST_SUBSTEPS, FEW_SUBSTEPS = 128, 8
 #: Newton iterations per step of the motion, over all attempts: about three times as many as lively
 #: clips need. Violent ones would take hours.
 MOST_WORK = 120
+#: Part of a motion whose share of a bound on the work may be used up in advance.
+AHEAD = 0.25
 #: Lower bound of the flesh's displacement relative to the size: smaller ones are not visible.
 LEAST_DISPLACEMENT = 1e-4
 #: The next stretch begins with steps twice as long if the change is below this part of the
@@ -69,9 +71,9 @@ class RefinedPlayer:
         Number of undivided steps per frame.
     accuracy
         Largest relative change by the last halving.
-    gives_up
-        Raise SolverError where the motion is too violent to be simulated in a reasonable time.
-        Otherwise such stretches are simulated with few sub-steps, and flesh without a solution
+    most_work
+        Most Newton iterations per step of the motion. Beyond them, SolverError is raised. If None,
+        stretches beyond `MOST_WORK` are simulated with few sub-steps, and flesh without a solution
         restarts at rest.
     tell
         Called with the completed part of the motion, 0 to 1, and the number of sub-steps.
@@ -87,7 +89,7 @@ class RefinedPlayer:
         player_with: Callable[[int], Player],
         every: int,
         accuracy: float,
-        gives_up: bool,
+        most_work: float | None,
         tell: Callable[[float, int], None],
     ) -> None:
         self._player_with, self.every, self.accuracy, self._tell = (
@@ -96,7 +98,7 @@ class RefinedPlayer:
             accuracy,
             tell,
         )
-        self._gives_up = gives_up
+        self._most_work = most_work
         self._players = {1: player_with(1)}
         self._now = self._players[1]
         self.simulator: Any = self._now.simulator
@@ -183,7 +185,7 @@ class RefinedPlayer:
                 self._accept(run)
                 return
         refined_run = self._refined(start, count)
-        if refined_run is None and not self._gives_up and (self._frame > 0 or cycle > 0):
+        if refined_run is None and self._most_work is None and (self._frame > 0 or cycle > 0):
             # Where no step has a solution, the flesh restarts at rest.
             start = self._at_rest(start)
             refined.substeps, refined_run = 1, self._refined(start, count)
@@ -235,12 +237,19 @@ class RefinedPlayer:
 
     def _most_substeps(self, cycle: int) -> int:
         """Return the largest number of sub-steps: few after much work on the motion."""
-        if self.refinement.work <= MOST_WORK * self.n_steps * (cycle + 1):
+        if not self._overworked(cycle):
             return MOST_SUBSTEPS
-        if self._gives_up:
+        if self._most_work is not None:
             name = self.motion.name
             raise SolverError(f'motion "{name}" is too violent to be simulated in full')
         return FEW_SUBSTEPS
+
+    def _overworked(self, cycle: int) -> bool:
+        """Return whether too much work was done: more than that of the steps so far and `AHEAD`."""
+        if self._most_work is None:
+            return self.refinement.work > MOST_WORK * self.n_steps * (cycle + 1)
+        steps = self.n_steps * (cycle + AHEAD) + self._frame
+        return self.refinement.work > self._most_work * steps
 
     def _accept(self, run: _Run) -> None:
         self._states, self._earlier = run.states, run.earlier
@@ -272,6 +281,8 @@ class RefinedPlayer:
                 trace = self._step(player, substeps, states)
                 state = states[-1]
                 self.refinement.work += 1 if state is None else state.iterations
+                if self._most_work is not None and self._overworked(int(start["place"][1])):
+                    return None
                 if number % self.every == 0 or number == count:
                     skins.append(player.surface())
         except SolverError:
