@@ -41,7 +41,7 @@ class Anatomy:
     name
         Name of the character.
     surface
-        Its skin.
+        Skin of the character.
     entries
         Role, flesh share, feel and reasons of each region, by name of its joint.
     joints
@@ -60,7 +60,7 @@ class Anatomy:
         (n̄,) whether a vertex belongs to a part that follows the rig without flesh.
     thickness
         (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres. Small
-        attached parts, such as a fish's spikes, have that of the part below.
+        attached parts, such as a fish's spikes, have the thickness of the part below.
     back
         (n̄,) 1 on the back, −1 on the belly, 0 elsewhere; see `back_side`.
     balls
@@ -155,7 +155,7 @@ def anatomy_of(
     entries
         Entries by joint that replace computed ones; see `Anatomy.load`.
     use_names
-        Whether names count, or shape alone.
+        Whether names are used as evidence, or shape alone.
     like
         Anatomy of the same character, whose measurements are reused.
     """

@@ -88,7 +88,7 @@ def _builder_options(
 ) -> dict[str, Any]:
     """Return the builder's options: given ones override a scene's, which override the flesh's.
 
-    `values` are those of `flesh_values`.
+    `values` is the result of `flesh_values`.
     """
     given = options.building()
     if options.ground is not None:

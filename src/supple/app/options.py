@@ -39,7 +39,7 @@ class CommandOptions(FleshOptions, SourceOptions):
         return body_options(self.motion, self.betas, self.armature)
 
     def motion_name(self) -> str | None:
-        """Return the name of the motion: that of a motion file is its stem."""
+        """Return the name of the motion; for a motion file, the stem of its name."""
         is_file = self.motion is not None and is_motion_file(self.motion)
         return Path(str(self.motion)).stem if is_file else self.motion
 

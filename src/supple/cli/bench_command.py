@@ -78,9 +78,9 @@ def step(
     fidelity
         Also compare with the unreduced simulation; takes minutes per scene.
     parts
-        Instead, time the parts of a pose-space step, next to the machine's limits.
+        Instead, time the parts of a pose-space step, and compare them with the machine's limits.
     steady
-        Instead, take this many steps and count late ones, next to equal loops of arithmetic.
+        Instead, take this many steps and count late steps, next to equal loops of arithmetic.
     budget
         Instead, split the error of characters, baked as by supple bake, into its parts: time
         step, basis, cubature, limits and others. Takes minutes per character; an interrupted run

@@ -102,7 +102,7 @@ def bake(
         A list that receives the `Checkpoint` of each final bake, to be removed by the caller; by
         default it is removed here. An interrupted final bake resumes.
     **options
-        Those of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
+        Options of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
         ``end``, ``loop``, ``damping``, ``quality``, ``flesh``, ``young``, ``poisson``,
         ``stiffness``, ``anatomy``, ``tets`` and others. ``young`` and ``poisson`` may also be
         painted on the skin, ``stiffness`` holds factors by joint or vertex (`stiffness_factors`),
@@ -168,9 +168,9 @@ class BakeRequest:
     """Character, flesh and simulation of a bake, for any number of motions.
 
     `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
-    `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
-    `choose_quality`, else empty; `anatomy` is that of a given `model`, for names and reasons of
-    hard parts. The others are as for `bake`.
+    `bake_plan` and `building` of `model_options`; `reason` explains a quality chosen by
+    `choose_quality`, else it is empty; `anatomy` is a given `model`'s, for names and reasons of
+    hard parts. Other fields are as for `bake`.
     """
 
     source: CharacterSource
@@ -210,7 +210,7 @@ class BakeRequest:
 
     @property
     def played(self) -> Engine:
-        """Engine that plays: the unreduced one for final quality."""
+        """Engine that plays: the unreduced engine for final quality."""
         return played_engine(self.live, self.quality)
 
     def decided(self, plans: Sequence[BakePlan]) -> BakeRequest:
@@ -231,7 +231,7 @@ class BakeRequest:
         progress: ShownProgress,
         checkpoints: list[Checkpoint] | None,
     ) -> list[BakedMotion]:
-        """Bake; where quality auto chose a full simulation that gives up, bake live."""
+        """Bake; if a full simulation that quality auto chose fails, bake in live quality."""
         try:
             return self.bake(plans, progress, checkpoints)
         except SolverError as error:
@@ -245,7 +245,7 @@ class BakeRequest:
         return bool(self.reason) and self.quality == "final"
 
     def live_after(self, error: SolverError) -> BakeRequest:
-        """Return the request of a live bake in place of a full simulation that failed."""
+        """Return the request of a live bake that replaces a failed full simulation."""
         return replace(self, quality="live", reason=f"the full simulation failed: {error}")
 
     def bake(
@@ -307,7 +307,7 @@ class BakeRequest:
         return results
 
     def _built_anatomy(self) -> GivenAnatomy:
-        """Anatomy that the model is or was built with."""
+        """Anatomy with which the model is or was built."""
         if self.model is not None:
             return self.anatomy
         anatomy: GivenAnatomy = self.building.get("anatomy", default_anatomy(self.source))

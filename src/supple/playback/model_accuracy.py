@@ -1,8 +1,8 @@
 """Comparison of a reduced model with the full simulation at the end of a build.
 
-The liveliest part of the character's motions, or of the wiggle of a character without any, is
-played by the reduced and by the full model. Work is bounded by numbers of tets and iterations, not
-by the clock, so that the same model has the same accuracy on every machine.
+The reduced and the full model simulate the liveliest part of the character's motions; a character
+without motions plays the built-in motion "wiggle". Work is bounded by numbers of tets and
+iterations, not by the clock, so that the same model has the same accuracy on every machine.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ MORE = 1.6
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """How a model is compared with the full simulation: its engine, flesh and loads.
+    """Comparison of models with the full simulation: engine, flesh and loads.
 
     `automatic` is True if no option of `REDUCTION` was given, `stiffen` if the reduced flesh may be
     stiffened as `supple.bake` does; `flesh` and `scaled_loads` are as for `bake_simulator`.
@@ -101,7 +101,7 @@ class Comparison:
         """Build a model and measure its accuracy; if it is bad, build another and keep the better.
 
         `build` takes options that replace those of the build. The returned model has its accuracy
-        in its report. A SuppleWarning says if it is still bad.
+        in its report. Warns if the better model is still bad.
         """
         if not self.possible:
             return build()
@@ -142,7 +142,7 @@ class Comparison:
         return replace(model, report={**model.report, ACCURACY: accuracy.figures()})
 
     def accuracy(self, model: CharacterModel) -> Accuracy | None:
-        """Play the liveliest part by both; return their distance, None if a simulation diverges."""
+        """Play the liveliest part with both models; return their distance, None if one diverges."""
         dt = self.row.longest_step
         motion, start, end = _part(model)
         with warnings.catch_warnings(), single_threaded():
@@ -245,7 +245,7 @@ def _compared(
     end: float,
     stiffness: float,
 ) -> Accuracy:
-    """Return the accuracy of frames (t, n̄, 3), compared with the true ones and the rig's."""
+    """Return the accuracy of frames (t, n̄, 3), compared with the true frames and the rig's."""
     errors = np.square(frames.astype(np.float64) - true).sum(axis=(0, 2))  # (n̄,)
     moved = float(np.square(true - rig).sum())
     reduced = float(np.square(frames - rig).sum())

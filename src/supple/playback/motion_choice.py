@@ -69,7 +69,7 @@ def _means_wiggle(character: Character, name: object) -> bool:
 
 
 def liveliest(character: Character) -> Motion:
-    """Return the motion of a character with the largest liveliness, the first of equal ones."""
+    """Return the motion of a character with the largest liveliness, the first of equals."""
     motions = list(character.motions.values())
     if len(motions) == 1:
         return motions[0]

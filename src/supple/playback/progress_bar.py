@@ -113,7 +113,7 @@ def shows_progress(progress: ShownProgress) -> bool:
 
 @contextmanager
 def reported_progress(progress: ShownProgress) -> Iterator[Report]:
-    """Yield the function that receives progress: a callback, a bar, or one that does nothing."""
+    """Yield the function that receives progress: a callback, a bar, or `unreported`."""
     if callable(progress):
         yield progress
     elif shows_progress(progress):

@@ -25,9 +25,9 @@ class Refinement:
     times
         Seconds of the motion at which the stretches begin.
     difference, displacement, count
-        Sums of squares in m², and the number of coordinates that they are over.
+        Sums of squares in m², and the number of summed coordinates.
     work
-        Number of Newton iterations, those of rejected attempts included.
+        Number of Newton iterations, rejected attempts included.
     """
 
     substeps: int = 1

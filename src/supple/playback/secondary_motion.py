@@ -310,9 +310,9 @@ class ParameterTake:
         self._reach = skin_reach(model.rig, self.columns)
 
     def play(self, settle: float) -> None:
-        """Record the motion once from rest, or a loop's cycles until two are alike, or blend two.
+        """Record a motion once from rest, or cycles of a loop until they converge, or blend two.
 
-        From rest, the first pose is held for at most `settle` seconds.
+        At the start from rest, the first pose is held for at most `settle` seconds.
         """
         # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
         with single_threaded():

@@ -68,7 +68,7 @@ def read_body_source(
     """Read a surface, a character, a mesh of tets or hexahedra, or one of `STVK_SCENES`.
 
     Surfaces are filled. `scale` is in metres per unit of the file, `shown` a surface to show in
-    place of the elements', and `progress` is called with the fraction done and a description.
+    place of the elements, and `progress` is called with the fraction done and a description.
     """
     file = Path(given)
     suffix = file.suffix.lower()

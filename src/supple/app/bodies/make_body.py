@@ -1,6 +1,6 @@
 """`supple stvk`: make an elastic body of a mesh or a scene, save it, and print a summary.
 
-`supple view` shows these bodies, too: of a file, of a mesh, or of a scene, which is cached.
+`supple view` shows the same bodies, of a file, a mesh or a scene; bodies of scenes are cached.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
 def held_vertices(source: BodySource, words: Sequence[str] | None) -> tuple[Ints, str]:
     """Return the fixed vertices of the mesh, and a description of them.
 
-    `words` are the values of --fixed; None selects those of the source, or else the bottom.
+    `words` are the values of --fixed; None selects the fixed vertices of the source, or else the
+    bottom.
     """
     points = source.mesh.vertices
     if words is not None and list(words) == ["none"]:
@@ -256,8 +257,8 @@ def _mask(word: str, source: BodySource) -> NDArray[np.bool_]:
 def _listed(file: Path, source: BodySource) -> NDArray[np.bool_]:
     """Return whether each vertex of the mesh is selected by a .bou file, (n,).
 
-    For a filled surface, the file lists vertices of the surface, and those of their elements are
-    selected.
+    For a filled surface, the file lists vertices of the surface, and the vertices of their elements
+    are selected.
     """
     held = np.zeros(len(source.mesh.vertices), bool)
     if source.embedding is None:

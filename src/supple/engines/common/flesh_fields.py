@@ -371,7 +371,7 @@ def built_flesh(
     embedding
         (n̄, n) sparse matrix.
     material
-        One, or one for each pose.
+        One material, or one for each pose.
     pose_weights, mesh, **others
         Fields of the model.
     """

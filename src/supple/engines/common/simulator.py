@@ -233,7 +233,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @abstractmethod
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays that later steps depend on, by name; they may be the live ones."""
+        """Return all arrays that later steps depend on, by name; they need not be copies."""
 
     @abstractmethod
     def _set_state(self, state: State) -> None:

@@ -189,7 +189,7 @@ class FullBodySimulator:
 
     @property
     def velocities(self) -> Floats:
-        """Current velocities, (n, 3), that of the rest shape included."""
+        """Current velocities, (n, 3), with the velocity of the rest shape."""
         return self._v + (self.rest - self._rest_before) / self._h
 
     @property

@@ -172,7 +172,7 @@ def _beginning(clip: Motion, seconds: float) -> Motion:
 
 
 def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
-    """Return a number from the row of a play or a basis; None if it is missing."""
+    """Return a number of a simulation or a basis in `row`; None if it is missing."""
     value = (row.get("plays", {}) | row.get("bases", {})).get(name, {}).get(key)
     return None if value is None else float(value)
 

@@ -56,7 +56,7 @@ class Between:
     body, rest, basis
         Its material, rest shape (n, 3) and interpolated localised basis.
     ends
-        The two poses (indices) that it is between.
+        Indices of the two poses around it.
     shares
         (m,) weights of the poses at this pose.
     scales
@@ -168,7 +168,7 @@ def elastic_cubature(
         with the same tets, errors were 2 to 7 times smaller for the published characters.
     samples, amplitude
         Number of samples per pose, by default enough for the number of weights; and the largest
-        displacement of a typical one, relative to the body's size.
+        displacement of a typical sample, relative to the body's size.
     stiffnesses
         Reduced stiffnesses (r, r) at rest; computed by default.
     motions
@@ -331,7 +331,7 @@ def _errors(
     deltas: Sequence[Floats | None],
     options: TrainingOptions,
 ) -> Floats:
-    """Return relative errors (2, m + k) at all poses, on samples of the fit and fresh ones."""
+    """Return relative errors (2, m + k) at all poses, on samples of the fit and fresh samples."""
     errors = np.empty((2, len(training.poses)))
     for i, pose in enumerate(training.poses):
         weights, delta = blended[i], deltas[i]
@@ -390,7 +390,7 @@ def _checked_between(
 
 
 def _checked_blends(between: Sequence[Between], m: int, rank: int) -> _Blends:
-    """Return checked weights and scales of all poses; those of the first m are the identity."""
+    """Return checked weights and scales of all poses; weights of the first m are the identity."""
     shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
     middle = [np.ones(rank) if b.scales is None else b.scales for b in between]
     scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in middle]

@@ -31,8 +31,8 @@ _CHUNK_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class ForceBatch:
-    """Forces of a few samples, columns of q: those of the tets (e, 9, t), without those of first
-    corners, and their projected sum (r, t).
+    """Forces of a few samples, columns of q: forces of the tets (e, 9, t) without first corners,
+    and their projected sum (r, t).
     """
 
     samples: slice
@@ -205,7 +205,7 @@ class ElasticProblem:
     1e-7 is far below the errors of cubature, about a percent.
 
     There are `mixtures` per pose; fewer if they need more than 0.7 GB. `samples` are reduced
-    displacements (r, t), and `seed` that of the signs. With `stiffnesses` (r, r) at rest, columns
+    displacements (r, t), and `seed` is for the signs. With `stiffnesses` (r, r) at rest, columns
     are forces without their linear part. `totals` (r, t) are target forces, if they are not the
     sums of the tets' forces at the samples.
     """

@@ -115,8 +115,8 @@ def inertial_cubature(
 ) -> InertialCubature:
     """Choose cubature vertices and fit their weights at every pose (xu2016 eq. 23–25).
 
-    Training samples are accelerations of two kinds: those of random small changes of the pose,
-    taken as consecutive frames, and those of the whole body, which at run time result from the
+    Training samples are accelerations of two kinds: of random small changes of the pose,
+    taken as consecutive frames, and of the whole body, which at run time result from the
     root's motion and gravity. Weights are separate for each pose, as for elastic forces; the paper
     has one set for all.
 
@@ -133,7 +133,7 @@ def inertial_cubature(
     count
         Number of vertices. Fewer are used if the regions have fewer.
     shapes
-        m localised bases V of the same sizes that loads are projected by, f̃ = VᵀMa; by default
+        m localised bases V of the same sizes, to which loads are projected, f̃ = VᵀMa; by default
         `bases`.
     corrected
         Whether to fit corrections of the basis rows at the chosen vertices. A weight scales the

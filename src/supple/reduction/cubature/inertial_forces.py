@@ -1,6 +1,6 @@
 """Inertial forces of vertices: training accelerations, columns for cubature, fits.
 
-Accelerations are those of the rig, and those of the body as a whole (xu2016 §5.4).
+Accelerations are of the rig, and of the body as a whole (xu2016 §5.4).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Training samples of elastic cubature: random ones, or motions of the whole body.
+"""Training samples of elastic cubature: random, or motions of the whole body.
 
 Forces of motions use static condensation of displacements that a basis cannot represent. A body
 restricted to a basis is too stiff. With u = U q + c, where c is the displacement outside of the
-basis at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is that at u, not at U q, and loads act on c,
-too. The shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, which have the least energy at each unit q, account for
-both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q for
-any c, so that the equilibrium q is that of the whole body. Inertia and gravity are projected by V;
+basis at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is the force at u, not at U q, and loads act on
+c, too. The shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, which have the least energy at each unit q, account
+for both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q
+for any c, so that the equilibrium q is the whole body's. Inertia and gravity are projected by V;
 external forces and contacts on the skin are projected by U, by which the skin moves.
 """
 
@@ -120,7 +120,7 @@ class TrainingOptions:
 class Training:
     """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
     `held` are the stiffnesses with contacts, for corrections; samples may be without contacts.
-    `totals` are forces (r, t) of the samples where they are not those of their displacements, and
+    `totals` are forces (r, t) of the samples where they differ from those of the displacements, and
     `fresh` are other samples with such forces.
     """
 

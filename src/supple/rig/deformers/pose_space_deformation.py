@@ -128,7 +128,7 @@ class PoseSpaceDeformation:
         return PoseCorrections(self.pose_weights, self.corrections[:, rows])
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> CorrectedJacobian:
-        """Return the Jacobian: that of the base (`rig_jacobian`) plus that of the corrections."""
+        """Return the sum of the Jacobians of the base (`rig_jacobian`) and of the corrections."""
         return CorrectedJacobian(self, entries, vertices)
 
     def on_tets(self, transfer: TetTransfer) -> PoseSpaceDeformation | None:

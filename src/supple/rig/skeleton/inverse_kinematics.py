@@ -234,7 +234,7 @@ class InverseKinematics:
         return low, high
 
     def _all_rotations(self, values: Floats) -> Floats:
-        """Return values of all rotations of the chain, (3c,); zero for those not in the pose."""
+        """Return values of all rotations of the chain, (3c,); zero if not in the pose."""
         rotations = np.zeros(3 * len(self.joints))
         rotations[self._rotations] = values
         return rotations
@@ -274,8 +274,8 @@ class HandleRig:
     """A skinned rig whose pose is a handle's position and some parameters of its base.
 
     Parameters are "<name>.x", "<name>.y", "<name>.z", the position of the handle in metres in the
-    rig's space, at rest at the chain's end; then the extra ones of the base. Each evaluation solves
-    from the rest pose, so that the surface is a function of the pose and not of its history.
+    rig's space, at rest at the chain's end; then the extra parameters of the base. Each evaluation
+    solves from the rest pose, so that the surface is a function of the pose and not of its history.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class SkinnedRig:
     weights : (n, k) array
         Their weights, not negative; normalised to sum 1.
     inverse_bind : (J, 4, 4) array
-        Transforms from the space of `vertices` to that of each joint.
+        Transforms from the space of `vertices` to the space of each joint.
     method : {"linear", "dual-quaternion"}
         Dual quaternions keep the volume of twisted joints. Joint scale and shear are blended
         linearly first and the rigid parts after, as UsdSkel does, so that a scaled joint scales.

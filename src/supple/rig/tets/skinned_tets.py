@@ -238,7 +238,7 @@ class SkinnedTetRig(SurfaceFollower):
 
 
 class _SkinnedTetJacobian:
-    """Jacobian of skinned tets, plus S times that of the surface beyond its skinning."""
+    """Jacobian of skinned tets, plus S times the surface's beyond its skinning."""
 
     def __init__(self, rig: SkinnedTetRig, entries: Ints, vertices: Ints | None) -> None:
         start, stop = rig._core_entries.start, rig._core_entries.stop

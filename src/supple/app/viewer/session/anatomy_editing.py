@@ -83,7 +83,7 @@ class AnatomyEditing:
     def tet_factors(self, model: Any) -> Floats | None:
         """Return factors (T,) on the stiffness of the model's tets, None if nothing has changed.
 
-        They are interpolated as `supple.build` interpolates Young's modulus.
+        The factors are interpolated as `supple.build` interpolates Young's modulus.
         """
         entries = self.anatomy.entries.values()
         now = np.array([FEEL_STIFFNESS[each.feel] for each in entries])

@@ -127,8 +127,8 @@ class BoneGrip(SkinGrip):
     def hold(cls, model: Any, owners: Ints, skin: Singles, where: Floats, dt: float) -> BoneGrip:
         """Grip the bone below the skin (n̄, 3) near a point (3,).
 
-        `owners` (n̄,) is the bone of each vertex. If the model has no `density`, that of default
-        flesh is used.
+        `owners` (n̄,) is the bone of each vertex. If the model has no `density`, the density of
+        default flesh is used.
         """
         size = model.surface.size
         nearest = int(np.argmin(np.linalg.norm(skin - where, axis=1)))

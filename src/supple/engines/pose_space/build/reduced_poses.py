@@ -69,11 +69,11 @@ class ReducedPoses:
         recipe: dict[str, Any] | None = None,
         shaken: int = 0,
     ) -> ReducedPoses:
-        """Reduce a body at poses (m, s), the neutral one first, or at those of `PoseWeights`.
+        """Reduce a body at poses (m, s), the neutral one first, or at the poses of `PoseWeights`.
 
         `material` is one material, or one for each pose; `rest` is Φ, such as a rig; `modes` is the
-        total number of columns, or that of each region. By default there is one region, the whole
-        body without the `fixed` vertices, and contact is ignored. `recipe` has options of
+        total number of columns, or the number of each region. By default there is one region, the
+        whole body without the `fixed` vertices, and contact is ignored. `recipe` has options of
         `pose_basis`, for one region without contacts; by default those of a build. At the first
         `shaken` poses the body is shaken for a common basis, and `rest` must be a rig; 0 gives
         bases of modes.

@@ -124,7 +124,7 @@ def is_thread_safe(rig: Rig) -> bool:
 
 
 def _between(sampled: SampledPoses, pose: Floats, ends: tuple[int, int]) -> Between:
-    """Return a pose between two sampled ones, with its interpolated basis."""
+    """Return a pose between two sampled poses, with its interpolated basis."""
     setup, aligned = sampled.setup, sampled.aligned
     shares = sampled.weights(pose)
     (elastic,) = setup.elastic([interpolated_material(sampled.materials, shares)])

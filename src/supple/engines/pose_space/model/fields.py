@@ -41,7 +41,7 @@ LONGEST_REPORT = 1_000_000
 class ModelFields(FleshFields):
     """Fields of a pose-space model: its flesh (see `FleshFields`), and the reduction.
 
-    All are checked and rounded as those of the flesh.
+    All fields are checked and rounded as the fields of the flesh are.
 
     Attributes
     ----------

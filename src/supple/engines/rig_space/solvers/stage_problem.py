@@ -68,7 +68,7 @@ class SolverReport:
 
 
 def bounds_away(stage: StageProblem, entries: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return bounds (K,) of coordinates: of parameters relative to the key, of others infinite."""
+    """Return bounds (K,) of coordinates: of parameters relative to the key, else infinite."""
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     write_bounds(stage, entries, lower, upper)
     return lower, upper

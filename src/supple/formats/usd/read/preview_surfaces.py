@@ -214,7 +214,7 @@ class Looks:
 
 
 def _value(shader: Any, name: str) -> tuple[Any, Any]:
-    """Return an input's value or None, and the shader that it comes from or None."""
+    """Return an input's value or None, and the shader that defines it or None."""
     shader_input = shader.GetInput(name)
     if not shader_input:
         return None, None

@@ -105,7 +105,7 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
 class _Frames:
     """Prims whose world transforms are sampled: skeletons, and transforms that move them or meshes.
 
-    `prims` has skeletons first, then transforms with time samples, each after those above it;
+    `prims` has skeletons first, then transforms with time samples, each after the prims above it;
     `above` the index of the nearest such transform above each (for a skeleton at or above it), or
     -1.
     """

@@ -24,7 +24,7 @@ _MINUTE = 60.0
 
 
 class PaperCosts(NamedTuple):
-    """Printed numbers of a body; None for missing or illegible ones."""
+    """Printed numbers of a body; None for missing or illegible numbers."""
 
     coefficients_s: float
     coefficients_kb: float

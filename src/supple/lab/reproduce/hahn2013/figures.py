@@ -1,7 +1,7 @@
 """hahn2013 figs 2 to 5: a shaken trunk, errors, a wrestler, and energies of interiors.
 
-Also measurements of Algorithm 1: number of surface vertices that an interior one follows, time, and
-error of the shape at rest.
+Also measurements of Algorithm 1: number of surface vertices that an interior vertex follows, time,
+and error of the shape at rest.
 """
 
 from __future__ import annotations

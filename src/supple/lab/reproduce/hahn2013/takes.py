@@ -112,7 +112,7 @@ class Take:
         return float(self.milliseconds[1:].mean())
 
     def errors(self, truth: Take, height: float) -> Errors:
-        """Return the distances of the skin from that of another take, which may be longer."""
+        """Return the distances of the skin from the skin of another take, which may be longer."""
         beside = truth.skins[: len(self.skins)]
         away = 100 / height * np.linalg.norm(self.skins - beside, axis=2)
         return Errors(away.mean(axis=1), away.max(axis=1))

@@ -240,7 +240,7 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
-    """Yield pins at positions between a handle on the index finger's pad and the next one."""
+    """Yield pins at positions between a handle on the index finger's pad and the next handle."""
     skin, shown = model.surface, scene("hand")
     normals = vertex_normals(skin.vertices, skin.triangles)
     down = normals[:, 1] < -0.6

@@ -100,7 +100,7 @@ def recorded(
 ) -> Take:
     """Play a scene from its start, by default until the last of `times`; record frames at `times`.
 
-    With `quick` only a few steps are taken, and all frames are the last one.
+    With `quick` only a few steps are taken, and all frames equal the last.
     """
     length = QUICK_SECONDS if quick else (max(times) if seconds is None else seconds)
     dt, last = simulator.dt, float(shown.motion.times[-1])

@@ -48,7 +48,7 @@ STEPS, MODAL_STEPS, QUICK_STEPS = 180, 20, 8
 
 
 def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Time a step with a pressed ball, its parts, and those of the unreduced flesh."""
+    """Time a step with a pressed ball, its parts, and the parts with unreduced flesh."""
     del folder
     results: dict[str, Any] = {"title": "tapia2021 Table 1: the cost of a step"}
     summaries, names = [], ("hand",) if quick else tuple(PAPER)

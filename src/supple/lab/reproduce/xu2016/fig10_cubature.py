@@ -329,7 +329,7 @@ def _error(
 
 
 def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exact: bool) -> float:
-    """Return the error of cubature trained halfway, with the basis computed there."""
+    """Return the error of cubature trained at the pose halfway, with the basis at that pose."""
     cubature = elastic_cubature(
         case.elastic,
         [halfway.rest],

@@ -1,7 +1,7 @@
 """xu2016 fig. 14: one basis for all poses needs more vectors and violates contact.
 
 An X hangs from its top. In the first pose it is in the air, in the second its feet stand on the
-ground. Our basis depends on the pose; the pose-independent one is a PCA of both poses' bases.
+ground. Our basis depends on the pose; the pose-independent basis is a PCA of both poses' bases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""xu2016 fig. 15: our step compared with a fine full simulation and coarse ones of similar cost."""
+"""xu2016 fig. 15: our step, a fine full simulation, and coarse full simulations of similar cost."""
 
 from __future__ import annotations
 

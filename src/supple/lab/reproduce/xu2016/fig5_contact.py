@@ -125,7 +125,7 @@ _HALF = 0.075  # half width of a cut's picture relative to the size
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Plane through the middle of the touching skin, and the skin that it cuts."""
+    """Plane through the middle of the skin in contact, and its intersection with the skin."""
 
     #: Point of the plane, and rows right, up and normal.
     origin: Floats
@@ -241,7 +241,7 @@ class _Case:
         return {"with": self.bound, "without": self.free}
 
     def deepest(self, posed: NDArray, before: Floats | None = None) -> float:
-        """Return the deepest penetration beyond that of the rest shape, relative to the size."""
+        """Return the deepest penetration beyond the rest shape's, relative to the size."""
         surface = self.bound.surface
         deeper = penetration(surface, posed) - (self.depths if before is None else before)
         return max(float(deeper.max()), 0.0) / surface.size
