@@ -46,9 +46,10 @@ class SkinRegions:
     `sides` (k,) are −1, 0 in the middle, 1; all 0 for a body without two sides. `twins` (k,) are
     the regions on the other side, the region itself in the middle, −1 for none.
 
-    `neighbours` are those of each region in the tree, `borders` (k, k) the thickness where two
-    regions meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of their
-    centres. `carries` (k, k) is True if the row's joint is above the column's in the skeleton.
+    `neighbours` lists each region's neighbours in the tree, `borders` (k, k) the thickness where
+    two regions meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of
+    their centres. `carries` (k, k) is True if the row's joint is above the column's in the
+    skeleton.
     """
 
     joints: Ints
@@ -121,7 +122,7 @@ class SkinRegions:
             tree,
             border.thickness,
             border.gates,
-            _carries(joints, skeleton.parents),
+            _is_ancestor(joints, skeleton.parents),
             float(area.sum()) / max(surface.size, 1e-300) ** 2,
             points,
         )
@@ -133,7 +134,7 @@ class SkinRegions:
         return tip
 
     def central(self, likely: Sequence[bool] = ()) -> int:
-        """Return the region whose removal leaves the smallest parts, the thickest of similar ones.
+        """Return the region whose removal leaves the smallest parts; of similar ones the thickest.
 
         `likely` (k,) masks candidates; all regions are candidates if none is marked.
         """
@@ -198,7 +199,7 @@ def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
 
 
 def quantile(values: Floats, weights: Floats, part: float) -> float:
-    """Return the value below which lies the fraction `part` of the weights."""
+    """Return the weighted quantile: the fraction `part` of the weights is at or below it."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
@@ -298,8 +299,8 @@ def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
     return np.column_stack([here[across], there[across]])
 
 
-def _carries(joints: Ints, parents: Ints) -> Bools:
-    """Return the mask (k, k): True if the row's joint is above the column's in the skeleton."""
+def _is_ancestor(joints: Ints, parents: Ints) -> Bools:
+    """Return whether regions are ancestors of others, (k, k): row above column in the skeleton."""
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     carries = np.zeros((len(joints), len(joints)), bool)
     for region, joint in enumerate(joints):

@@ -1,4 +1,4 @@
-"""Takes: frames of a motion played once, or of its cycles until two are alike."""
+"""Takes: frames of a motion played once, or of cycles repeated until they converge."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Take:
         return self.frames
 
     def _cycles(self) -> None:
-        """Record cycles until two are alike; the frames include both ends."""
+        """Record cycles until two in a row agree within `CLOSED`; the frames include both ends."""
         assert self.frames is not None
         while not (self.at == len(self.frames) and self._is_last()):
             if self.at in (0, len(self.frames)):
@@ -148,9 +148,9 @@ class Take:
         Flesh that swings widely may repeat itself after several cycles only, or never.
         """
         warn(
-            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh is still '
-            f"{100 * (self.gap or 0):.1f} % of the size from the cycle before; two cycles are "
-            "blended so that the loop closes; more damping or firmer flesh would close the loop"
+            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh still '
+            f"differs by {100 * (self.gap or 0):.1f} % of the size from one cycle to the next; two "
+            "cycles are blended to close the loop; use more damping or firmer flesh"
         )
         self.blended = True
 
@@ -298,9 +298,9 @@ def _stiffness_progress(tell: Progress, factor: float) -> Progress:
 def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> dict[str, Any]:
     """Return the readings of a step in the clip's frame; `moved` (4, 4) maps to the simulator's.
 
-    They are those of `StepState.readings`, with ``"torques"`` by bone and, for a `SoftContact`,
-    ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in N,
-    ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
+    They are the values of `StepState.readings`, with ``"torques"`` by bone and, for a
+    `SoftContact`, ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in
+    N, ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
     """
     if state is None:
         return {}

@@ -1,8 +1,8 @@
 """barbic2005 figs 10 and 12: a basis from sketched loads, and the impulse response of a spoon.
 
 For fig. 12 a short upward push at the end of the spoon makes its tip swing by more than half its
-length. The full simulation and those in three bases have the same step, integrator and damping. The
-beginning of the full one is repeated with half the step to estimate its error.
+length. Simulations of the full body and in three bases have the same step, integrator and damping.
+The beginning of the full simulation is repeated with half the step to estimate its error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     body = scene.body()
     loads = pulling_loads(
         body,
-        _places(scene),
+        _loaded_vertices(scene),
         fixed=scene.fixed,
         reach=_LOAD_REACH[name],
         steps=6 if quick else _LOAD_STEPS[name],
@@ -92,7 +92,7 @@ def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     return sketch
 
 
-def _places(scene: ElasticScene) -> list[int]:
+def _loaded_vertices(scene: ElasticScene) -> list[int]:
     """Return the loaded vertices: the spoon's tip, or the bridge's middle and quarters."""
     if scene.name == "spoon":
         return [scene.pulled]
@@ -271,7 +271,7 @@ class Swing(NamedTuple):
 class Flick:
     """Body, and the forces `push` (n, 3) in N at the maximum of a short push on its end.
 
-    `period` is that of the first mode in s; `steps` is the number of steps in a period.
+    `period` is the first mode's in s; `steps` is the number of steps in a period.
     """
 
     scene: ElasticScene
@@ -283,7 +283,7 @@ class Flick:
 
     @classmethod
     def of(cls, scene: ElasticScene, steps: int = _STEPS, periods: float = _PERIODS) -> Flick:
-        """Return an upward push on the end of a spoon that lies along x."""
+        """Return an upward force on the end of a spoon that lies along x."""
         body = scene.body()
         modes = body_modes(body, 1, fixed=scene.fixed)
         omega = float(np.sqrt(modes.eigenvalues[0]))
@@ -357,15 +357,15 @@ def swing(times: Floats, heights: Floats) -> Swing:
     changes = np.flatnonzero(np.diff(np.sign(heights[sure])) != 0)
     if len(changes) < 2:
         raise SolverError("fewer than two zero crossings; simulate a longer motion")
-    passages = [_passage(times, heights, sure[k], sure[k + 1]) for k in changes]
-    tops = [np.abs(heights[(times > a) & (times < b)]).max() for a, b in pairwise(passages)]
-    tops.insert(0, np.abs(heights[times < passages[0]]).max())
-    halves = len(passages) - 1
-    frequency = halves / (2 * (passages[-1] - passages[0]))
+    crossings = [_crossing_time(times, heights, sure[k], sure[k + 1]) for k in changes]
+    tops = [np.abs(heights[(times > a) & (times < b)]).max() for a, b in pairwise(crossings)]
+    tops.insert(0, np.abs(heights[times < crossings[0]]).max())
+    halves = len(crossings) - 1
+    frequency = halves / (2 * (crossings[-1] - crossings[0]))
     return Swing(float(frequency), float(np.mean(tops)), halves)
 
 
-def _passage(times: Floats, heights: Floats, before: int, after: int) -> float:
+def _crossing_time(times: Floats, heights: Floats, before: int, after: int) -> float:
     """Return the time of the first zero crossing between two samples of different sign."""
     part = slice(before, after + 1)
     h, t = heights[part], times[part]
