@@ -177,7 +177,7 @@ def final_take(
             return arrays | {"warned": np.array(messages(), np.str_)}
 
         def keep_checkpoint(take: Take) -> None:
-            if player.between_stretches:
+            if player.between_segments:
                 kept.offer(state, ended=take.at == take.n_frames)
 
         take.kept = keep_checkpoint

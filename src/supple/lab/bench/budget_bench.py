@@ -20,7 +20,7 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, print_columns, rounded
-from supple.lab.fidelity.budget import BASES, PLAYS, Budget
+from supple.lab.fidelity.budget import BASES, VARIANTS, Budget
 from supple.lab.fidelity.truth import plain_option
 from supple.playback.bake_plan import bake_plan, bake_simulator, stable_stiffness
 from supple.playback.character_models import prepared_model
@@ -35,8 +35,8 @@ RATE = 90.0
 _PERCENT = ".1%"
 #: Longest duration of a motion in s, and fewest frames.
 LONGEST, FEWEST = 60.0, 10
-#: Parts of the budget: name, play or basis, and key of the row: ``error`` is the distance from the
-#: reference, ``change`` the distance between two plays.
+#: Parts of the budget: name, variant or basis, key of the row: ``error`` is the distance from the
+#: reference, ``change`` the distance between two simulations.
 PARTS = (
     ("all of it", "live", "error"),
     ("time step, full", "full", "error"),
@@ -157,7 +157,7 @@ def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
 
         budget = Budget(model, motion, RATE, settings, options.accuracy, options.storage, report)
         row["truth"] = budget.figures
-        row["plays"] = {name: budget.play(name) for name in budget.plays}
+        row["plays"] = {name: budget.variant_row(name) for name in budget.variants}
         row["bases"] = {name: budget.basis(name) for name in BASES}
     row["took_s"] = round(perf_counter() - began, 1)
     return rounded(row, 4)
@@ -187,7 +187,7 @@ def table(rows: list[dict[str, Any]]) -> None:
         _print_parts(measured)
         print_columns(
             measured,
-            [{PLAYS[name].about: (partial(_step_text, name), "") for name in _STEPS}],
+            [{VARIANTS[name].about: (partial(_step_text, name), "") for name in _STEPS}],
             "Other steps: % from the reference (amplitude %, ms a frame)",
             "Steps of a frame have a pose each; sub-steps share the frame's pose. Milliseconds are "
             "processor time, with the rig and the skin.",
@@ -227,7 +227,7 @@ def _print_parts(rows: list[dict[str, Any]]) -> None:
         (facts, parts, more),
         "Parts of the error, % of the RMS displacement of the reference",
         "The reference is the simulation of all tets at a converged step. Δ: difference of two "
-        "plays that differ by this one switch. Parts have different directions and do not add up. "
+        "simulations that differ in this option. Parts differ in direction and do not add up. "
         "Basis: distance of the reference from the nearest motion in the basis.",
         "character",
     )
@@ -242,7 +242,9 @@ def _step_text(name: str, row: dict[str, Any]) -> str:
     return f"{_percent(error)} ({_percent(amplitude)}, {spent or 0:.2f})"
 
 
-_STEPS = tuple(name for name, play in PLAYS.items() if play.beside == "live" and name != "fine")
+_STEPS = tuple(
+    name for name, each in VARIANTS.items() if each.compared_to == "live" and name != "fine"
+)
 
 
 def _span(row: dict[str, Any]) -> str:
@@ -285,7 +287,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         0.01,
         0.005,
         "red, grey: distance from the reference; rose: the same with parts switched off; "
-        "blue: difference of two plays that differ by one switch",
+        "blue: difference of two simulations that differ in one option",
         fontsize=7,
         color=INK,
     )
