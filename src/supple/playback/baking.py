@@ -276,9 +276,9 @@ class BakeRequest:
             plan_files = _checkpoints(model, plans, options | {"accuracy": accuracy})
         files += plan_files
         results = []
-        with reported_progress(progress) as tell:
+        with reported_progress(progress) as callback:
             for number, plan in enumerate(plans):
-                share = _share(tell, number, plans)
+                share = _share(callback, number, plans)
                 if self.quality == "final":
                     take, convergence = _final(
                         model, plan, options, share, plan_files[number], accuracy, bool(self.reason)
@@ -329,7 +329,7 @@ def _final(
     model: CharacterModel,
     plan: BakePlan,
     options: Mapping[str, Any],
-    tell: Progress,
+    progress: Progress,
     kept: Checkpoint,
     accuracy: float,
     gives_up: bool,
@@ -345,7 +345,7 @@ def _final(
         simulator.dt = cut.dt
         return cut.player(simulator, ahead=True, multiple=substeps)
 
-    return final_take(player_with, plan.every, tell, kept, accuracy, gives_up)
+    return final_take(player_with, plan.every, progress, kept, accuracy, gives_up)
 
 
 def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:

@@ -134,7 +134,7 @@ def known_distance(content: str | None) -> float | None:
 def final_take(
     player_with: Callable[[int], Player],
     every: int,
-    tell: Progress,
+    progress: Progress,
     kept: Checkpoint,
     accuracy: float = ACCURACY,
     gives_up: bool = False,
@@ -156,11 +156,11 @@ def final_take(
             return [*dict.fromkeys([*warned, *new])]
 
         def finer(part: float, substeps: int) -> None:
-            tell(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
+            progress(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
 
         def begin() -> tuple[Take, RefinedPlayer]:
             player = RefinedPlayer(player_with, every, accuracy, gives_up, finer)
-            return Take(player, every, tell), player
+            return Take(player, every, progress), player
 
         stored, (take, player) = kept.read(), begin()
         if stored is not None:

@@ -128,7 +128,7 @@ class Comparison:
         """Show in the log why a model is built again, and how."""
         how = ", ".join(f"{name} {value}" for name, value in changes.items())
         with log.stage(STAGE):
-            log.tell(1.0, f"{distance_words(_distance(model))}; building again: {how}")
+            log.report(1.0, f"{distance_words(_distance(model))}; building again: {how}")
 
     def _measured(self, model: Any, log: BuildLog) -> Any:
         with log.stage(STAGE):

@@ -73,7 +73,7 @@ class RefinedPlayer:
         Raise SolverError where the motion is too violent to be simulated in a reasonable time.
         Otherwise such segments are simulated with few sub-steps, and flesh without a solution
         restarts at rest.
-    tell
+    progress
         Called with the completed part of the motion, 0 to 1, and the number of sub-steps.
 
     Attributes
@@ -88,13 +88,13 @@ class RefinedPlayer:
         every: int,
         accuracy: float,
         gives_up: bool,
-        tell: Callable[[float, int], None],
+        progress: Callable[[float, int], None],
     ) -> None:
-        self._player_with, self.every, self.accuracy, self._tell = (
+        self._player_with, self.every, self.accuracy, self._progress = (
             player_with,
             every,
             accuracy,
-            tell,
+            progress,
         )
         self._gives_up = gives_up
         self._players = {1: player_with(1)}
@@ -268,7 +268,7 @@ class RefinedPlayer:
         skins: list[Singles] = []
         try:
             for number in range(1, count + 1):
-                self._tell((self._frame + number) / self.n_steps, substeps)
+                self._progress((self._frame + number) / self.n_steps, substeps)
                 trace = self._step(player, substeps, states)
                 state = states[-1]
                 self.refinement.work += 1 if state is None else state.iterations

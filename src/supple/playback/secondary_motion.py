@@ -119,8 +119,8 @@ def curves(
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
     place = {each.name: k for k, each in enumerate(source.character.rig.parameters)}
     columns = np.array([place[name] for name in simulator.free], dtype=np.int64)
-    with reported_progress(progress) as tell:
-        take = ParameterTake(plan.player(simulator), columns, tell)
+    with reported_progress(progress) as callback:
+        take = ParameterTake(plan.player(simulator), columns, callback)
         take.play(_checked_seconds("settle", settle))
     take.smooth(_checked_seconds("smooth", smooth))
     return plan.curves(source.character, take, built).scaled(strength)
@@ -290,7 +290,7 @@ class ParameterTake:
 
     player: Player
     columns: Ints
-    tell: Progress
+    progress: Progress
     added: Floats = field(init=False)
     limits: dict[str, int] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
@@ -372,7 +372,7 @@ class ParameterTake:
             change = np.abs(self._values(motion.poses[0]) - before) * self._reach
             still = still + 1 if change.max(initial=0.0) <= STILL * self._size else 0
             self.settled += simulator.dt
-            self.tell(step / count, "settling")
+            self.progress(step / count, "settling")
             if still * simulator.dt >= STILL_FOR:
                 break
         simulator.teleport(*first, before=pose_before(motion, 0))
@@ -397,7 +397,7 @@ class ParameterTake:
             self.added[k] = values + kept[k] * (self.added[k] - values)
             if k % 20 == 0 or k == count - 1:
                 what = f"cycle {self.n_cycles}" if self.player.loop else "simulating"
-                self.tell(k / max(count - 1, 1), what)
+                self.progress(k / max(count - 1, 1), what)
         return apart
 
     def _values(self, pose: Floats) -> Floats:

@@ -67,7 +67,7 @@ class Take:
 
     player: Player | RefinedPlayer
     every: int
-    tell: Progress
+    progress: Progress
     steps: int = 0
     times: list[float] = field(default_factory=list)
     limits: dict[str, int] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Take:
             self._record(k, last)
             self.at = k + 1
             if k or self.player.loop:
-                self.tell(k / last, what)
+                self.progress(k / last, what)
             self.kept(self)
 
     def _record(self, k: int, last: int) -> None:
@@ -262,7 +262,7 @@ class Take:
 
 
 def stable_take(
-    player_with: Callable[[float], Player], every: int, tell: Progress, stiffen: bool
+    player_with: Callable[[float], Player], every: int, progress: Progress, stiffen: bool
 ) -> Take:
     """Record a take with the softest flesh that the motion allows.
 
@@ -272,7 +272,7 @@ def stable_take(
     """
     best: Take | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:
-        take = Take(player_with(factor), every, _stiffness_progress(tell, factor))
+        take = Take(player_with(factor), every, _stiffness_progress(progress, factor))
         take.recorded()
         take.stiffness = factor
         if best is None or take.limited < best.limited:
@@ -289,10 +289,10 @@ def stable_take(
     return best
 
 
-def _stiffness_progress(tell: Progress, factor: float) -> Progress:
+def _stiffness_progress(progress: Progress, factor: float) -> Progress:
     if factor == 1:
-        return tell
-    return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")
+        return progress
+    return lambda part, what: progress(part, f"{what}, {factor:g} times as stiff")
 
 
 def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> dict[str, Any]:

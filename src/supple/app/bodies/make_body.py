@@ -51,7 +51,7 @@ def made_body(
     """Make the body of a file or a scene; return also its source, and notes on default choices."""
     with log.stage("mesh"):
         source = read_body_source(
-            given, options.filling, log.tell, scale=options.scale, shown=options.surface
+            given, options.filling, log.report, scale=options.scale, shown=options.surface
         )
         fixed, described = held_vertices(source, options.fixed)
     notes = []
@@ -62,7 +62,7 @@ def made_body(
     notes.append(held if options.fixed else f"{held}; --fixed changes it")
     usual = source.material or Material("stvk", 1e5, USUAL_POISSON, USUAL_DENSITY)
     with log.stage("polynomials"):
-        log.tell(0.0, "modes and derivatives")
+        log.report(0.0, "modes and derivatives")
         model = StvkModel.build(
             source.mesh,
             options.material(usual),
@@ -70,7 +70,7 @@ def made_body(
             fixed=fixed,
             basis=options.basis,
             surface=source.surface,
-            progress=lambda part: log.tell(part, "coefficients"),
+            progress=lambda part: log.report(part, "coefficients"),
         )
     frequency = options.frequency
     if frequency is None and options.young is None and source.material is None:

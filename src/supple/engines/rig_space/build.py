@@ -243,7 +243,7 @@ def _flesh(
     if isinstance(bones, Bones):
         bones = held_tets(bones, surface, filled).vertices
     held = checked_held(bones, len(filled.vertices))
-    log.tell(0.5, "transferring the rig to the tets")
+    log.report(0.5, "transferring the rig to the tets")
     check_rest(rig, surface)
     tet_rig = rig_on_tets(rig, surface, filled)
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)

@@ -150,7 +150,7 @@ def _cubature(
     log: BuildLog,
 ) -> TetCubature:
     if method == "fitted":
-        return fitted_cubature(layer, shapes, count, seed, log.tell)
+        return fitted_cubature(layer, shapes, count, seed, log.report)
     return oblivious_cubature(layer, shapes, handles, count, seed, CUBATURES[method])
 
 

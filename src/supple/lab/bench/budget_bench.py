@@ -150,10 +150,10 @@ def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
         "forces": model.report.get("elastic_error", {}),
         "firmer": stable_stiffness(model, plan, scaled_loads=ready.scaled_loads),
     }
-    with task_bar(quiet) as tell:
+    with task_bar(quiet) as progress:
 
         def report(part: float, text: str) -> None:
-            tell(part, f"{row['character']}, {text}")
+            progress(part, f"{row['character']}, {text}")
 
         budget = Budget(model, motion, RATE, settings, options.accuracy, options.storage, report)
         row["truth"] = budget.figures

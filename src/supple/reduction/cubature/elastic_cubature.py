@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +16,7 @@ from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError, warn
 from supple.linalg.blas import single_threaded
 from supple.linalg.nnls import joint_fit
+from supple.progress import Progress, unreported
 from supple.reduction.cubature.accuracy import (
     blended_correction,
     check_linear,
@@ -40,7 +41,6 @@ from supple.reduction.cubature.training import (
 from supple.reduction.regions.region import Region
 
 LocalBasis = Sequence[Floats]
-Progress = Callable[[float, str], None]
 
 #: Mixtures of samples per weight and column for choosing tets, and their least number.
 _MIXTURES_PER_WEIGHT = 8
@@ -187,15 +187,15 @@ def elastic_cubature(
     poses += _checked_between(between, poses, regions)
     blends = _checked_blends(between, m, poses[0].rank)
     samples = sample_count(samples, count, poses[0].rank)
-    tell = progress or (lambda part, what: None)
-    options = TrainingOptions(samples, amplitude, seed, threads, tell)
+    report = progress or unreported
+    options = TrainingOptions(samples, amplitude, seed, threads, report)
     with single_threaded():
         if motions is not None:
             training = motion_training(poses, motions)
         else:
             training = drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
         cubature = _trained(training, blends, linear == "exact", count, options)
-    options.tell(1.0, f"{len(cubature.tets)} cubature tets")
+    options.progress(1.0, f"{len(cubature.tets)} cubature tets")
     return cubature
 
 
@@ -205,7 +205,7 @@ def _trained(
     """Choose tets, fit weights, measure errors; if `linear`, corrections hold the linear part."""
     exact, m = training.stiffnesses if linear else None, blends.shares.shape[1]
     tets, totals = _choose_tets(training, exact, count, blends.shares, options)
-    options.tell(0.8, "fitting cubature weights")
+    options.progress(0.8, "fitting cubature weights")
     weights = _fit_poses(training, exact, tets, totals, blends.shares)
     blended = np.maximum(blends.shares @ weights, 0.0)
     deltas = blends.corrections(_missed_stiffness(training, exact, tets, blended, blends))
@@ -252,7 +252,7 @@ def _choose_tets(
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
     `exact` are the reduced stiffnesses if corrections hold the linear part, else None.
     """
-    poses, tell = training.poses, options.tell
+    poses, progress = training.poses, options.progress
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
     problem = ElasticProblem(
         poses,
@@ -261,14 +261,14 @@ def _choose_tets(
         options.seed,
         exact,
         training.totals,
-        tell,
+        progress,
     )
     if count > problem.norms.shape[1]:
         warn(
             f"{count} cubature tets requested, but only {problem.norms.shape[1]} touch a "
             "region; all are used"
         )
-    tell(0.5, "choosing cubature tets")
+    progress(0.5, "choosing cubature tets")
     chosen = pursue(problem, count, threads=options.threads, shares=shares)
     return poses[0].tets[chosen], problem.totals
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from supple.checks import checked_array, checked_indices
 from supple.compiled.jit import serialised_loops
 from supple.elastic.body import ElasticBody
 from supple.errors import MeshError, SuppleError
+from supple.progress import Progress, unreported
 from supple.reduction.cubature.force_kernels import (
     LINEAR,
     REMAINDER,
@@ -218,7 +219,7 @@ class ElasticProblem:
         seed: int,
         stiffnesses: Sequence[Floats] | None = None,
         totals: Sequence[Floats] | None = None,
-        tell: Callable[[float, str], None] = lambda part, what: None,
+        progress: Progress = unreported,
     ) -> None:
         self.poses = poses
         self.places = poses[0].corners
@@ -230,7 +231,7 @@ class ElasticProblem:
         self.totals: list[Floats] = []
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
-            tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
+            progress(0.5 * i / len(poses), f"elastic forces of pose {i}")
             linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
             sums = None if totals is None else totals[i]

@@ -11,7 +11,7 @@ external forces and contacts on the skin are projected by U, by which the skin m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from supple.checks import checked_array, checked_count
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.linalg.sparse import principal_submatrix
+from supple.progress import Progress
 from supple.reduction.compliance import Compliance
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import force_samples, rest_stiffness
@@ -94,8 +95,6 @@ def condensed_shapes(
     return (static @ share).reshape(basis.shape), (condensed + condensed.T) / 2
 
 
-Progress = Callable[[float, str], None]
-
 #: Samples per weight and column, and their least number, such that the error on fresh samples is
 #: below 1.5 times the training error for the published characters.
 _SAMPLES_PER_WEIGHT = 22
@@ -113,7 +112,7 @@ class TrainingOptions:
     amplitude: float
     seed: int
     threads: Executor | None
-    tell: Progress
+    progress: Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +135,7 @@ def drawn_training(
     poses: list[PoseForces], stiffnesses: list[Floats], options: TrainingOptions
 ) -> Training:
     """Return random samples at each pose, drawn by its reduced stiffness."""
-    options.tell(0.0, "sampling elastic forces")
+    options.progress(0.0, "sampling elastic forces")
     drawn = [
         draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
     ]

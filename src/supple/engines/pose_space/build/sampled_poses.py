@@ -186,9 +186,9 @@ class SampledPoses:
         self, function: Callable[[Any], Result], tasks: Sequence[PoseTask | MotionTask]
     ) -> list[Result]:
         def done(index: int, count: int) -> None:
-            self.log.tell(count / len(tasks), f'pose "{tasks[index].name}"')
+            self.log.report(count / len(tasks), f'pose "{tasks[index].name}"')
 
-        self.log.tell(0.0, f"{len(tasks)} poses")
+        self.log.report(0.0, f"{len(tasks)} poses")
         return self.workers.map(function, tasks, done)
 
     def _align(self) -> None:

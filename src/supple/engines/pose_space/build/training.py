@@ -62,7 +62,7 @@ def train_model(
             shapes=None if motions is None else [(motion.shapes,) for motion in motions],
             seed=seed,
             threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
-            progress=log.tell,
+            progress=log.report,
         )
     with log.stage("cubature between poses"):
         errors: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
@@ -99,7 +99,7 @@ def _elastic(
         linear="exact",
         seed=seed,
         threads=sampled.workers.threads,
-        progress=sampled.log.tell,
+        progress=sampled.log.report,
     )
     motions = sampled.motions(
         [basis[0] for basis in bases], assessed, [pose.basis[0] for pose in between]

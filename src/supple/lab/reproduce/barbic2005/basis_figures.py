@@ -29,8 +29,9 @@ from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.sketch import far_apart, pulling_loads, static_shapes
 from supple.errors import SolverError
 from supple.lab.reproduce.barbic2005.bodies import draw_body, height_to_width, pair, shown_scene
-from supple.lab.reproduce.figures import Tell, new_figure
+from supple.lab.reproduce.figures import new_figure
 from supple.mesh.hex_embedding import embed_hexes
+from supple.progress import Progress
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
 #: Numbers of loads and selected shapes, and seconds of the static solutions, as printed.
@@ -64,7 +65,7 @@ class Sketch:
 _sketches: dict[tuple[str, bool], Sketch] = {}
 
 
-def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
+def sketched(name: str, quick: bool, progress: Progress) -> Sketch:
     """Return a `Sketch` of a body: static shapes under increasing loads at one or three points."""
     if (name, quick) in _sketches:
         return _sketches[name, quick]
@@ -80,7 +81,10 @@ def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     )
     began = perf_counter()
     shapes = static_shapes(
-        body, loads, fixed=scene.fixed, progress=lambda part, text: tell(part, f"{name}, {text}")
+        body,
+        loads,
+        fixed=scene.fixed,
+        progress=lambda part, what: progress(part, f"{name}, {what}"),
     )
     seconds = perf_counter() - began
     weighed = shapes * np.sqrt(body.vertex_masses())[:, None]
@@ -102,16 +106,16 @@ def _loaded_vertices(scene: ElasticScene) -> list[int]:
     return [scene.pulled, *(int(np.linalg.norm(x - at, axis=1).argmin()) for at in places)]
 
 
-def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Compute static shapes of spoon and bridge, and compare three models under one load."""
     names = ("spoon",) if quick else tuple(PAPER_SKETCHES)
     rows, shown = [], []
     for at, name in enumerate(names):
-        sketch = sketched(name, quick, partial(_tell_part, tell, 0.9 / len(names), at))
+        sketch = sketched(name, quick, partial(_report_part, progress, 0.9 / len(names), at))
         results = _under_one_load(sketch)
         rows.append(_sketch_row(name, sketch, results, quick))
         shown.append((name, sketch.scene, results))
-    tell(0.95, "drawing")
+    progress(0.95, "drawing")
     save_picture(_loads_picture(shown), folder / "barbic2005-fig10.png")
     return {
         "title": "barbic2005 fig. 10: precomputing a basis from a sketch",
@@ -124,8 +128,8 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def _tell_part(tell: Tell, part: float, number: int, done: float, text: str) -> None:
-    tell(part * (number + done), text)
+def _report_part(progress: Progress, part: float, number: int, done: float, text: str) -> None:
+    progress(part * (number + done), text)
 
 
 def _summary(row: dict[str, Any]) -> str:
@@ -314,7 +318,7 @@ class Flick:
         part = self.times / (_PUSH * self.period)
         return np.where(part < 1, np.sin(np.pi * part), 0.0)
 
-    def full(self, tell: Callable[[float], None]) -> tuple[Floats, Floats]:
+    def full(self, progress: Callable[[float], None]) -> tuple[Floats, Floats]:
         """Simulate the full body; return the tip's rise (t,) and displacements (f, n, 3), in m."""
         simulator = FullBodySimulator(
             self.body,
@@ -334,7 +338,7 @@ class Flick:
             heights[k] = displacements[self.scene.pulled, 1]
             if (k + 1) % every == 0:
                 frames.append(displacements)
-                tell((k + 1) / len(pushes))
+                progress((k + 1) / len(pushes))
         return heights, np.array(frames)
 
     def reduced(self, basis: Floats) -> Floats:
@@ -373,15 +377,15 @@ def _crossing_time(times: Floats, heights: Floats, before: int, after: int) -> f
     return float(t[k] + (t[k + 1] - t[k]) * h[k] / (h[k] - h[k + 1]))
 
 
-def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig12(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Simulate the spoon after a push, full and in three bases of twelve vectors."""
     scene = shown_scene("spoon", quick)
     flick = Flick.of(scene, 160, 1.2) if quick else Flick.of(scene)
     finer = replace(flick, steps=2 * flick.steps, periods=_CHECKED)
-    truth, frames = flick.full(lambda part: tell(0.45 * part, "full simulation"))
-    checked, _ = finer.full(lambda part: tell(0.45 + 0.3 * part, "full, half the step"))
-    sketch = sketched("spoon", quick, lambda part, text: tell(0.75 + 0.15 * part, text))
-    tell(0.9, "three bases")
+    truth, frames = flick.full(lambda part: progress(0.45 * part, "full simulation"))
+    checked, _ = finer.full(lambda part: progress(0.45 + 0.3 * part, "full, half the step"))
+    sketch = sketched("spoon", quick, lambda part, text: progress(0.75 + 0.15 * part, text))
+    progress(0.9, "three bases")
     r = scene.modes
     rest, fixed = flick.body.rest, scene.fixed
     bases = {
@@ -392,7 +396,7 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "sketch": sketch.basis,
     }
     curves = {name: flick.reduced(basis) for name, basis in bases.items()}
-    tell(0.95, "drawing")
+    progress(0.95, "drawing")
     embedding = embed_hexes(scene.surface.vertices, scene.mesh)
     figure = _swing_picture(scene, flick.times, {"full": truth} | curves, frames, embedding)
     save_picture(figure, folder / "barbic2005-fig12.png")
