@@ -74,9 +74,8 @@ class Components:
     def held(self, area: Floats) -> Bools:
         """Return the mask (n̄,) of rigid components, such as objects in a hand.
 
-        A component counts if its joint also moves other skin, of more than a tenth of the
-        component's area. Callers reduce the weight of these components, so that an object in one
-        hand does not hide the symmetry of the hands.
+        A component counts if its joint also moves other skin of more than a tenth of its area.
+        Callers reduce its weight, so that an object in one hand does not hide the hands' symmetry.
         """
         areas = np.bincount(self.of_vertex, area)
         loose = self.single[self.of_vertex]

@@ -46,10 +46,9 @@ class SkinRegions:
     `sides` (k,) are −1, 0 in the middle, 1; all 0 for a body without two sides. `twins` (k,) are
     the regions on the other side, the region itself in the middle, −1 for none.
 
-    `neighbours` lists each region's neighbours in the tree, `borders` (k, k) the thickness where
-    two regions meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of
-    their centres. `carries` (k, k) is True if the row's joint is above the column's in the
-    skeleton.
+    `neighbours` are each region's in the tree, `borders` (k, k) the thickness where two regions
+    meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of their
+    centres. `carries` (k, k) is True if the row's joint is above the column's in the skeleton.
     """
 
     joints: Ints

@@ -27,10 +27,7 @@ ABOVE = 2e-3
 
 
 class InscribedBalls:
-    """Thickness and depth of the body inside a surface of arbitrary triangles.
-
-    Parts inside others are ignored.
-    """
+    """Thickness and depth of the body inside any triangles; parts inside others are ignored."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
         self._size = max(surface.size, np.finfo(float).tiny)

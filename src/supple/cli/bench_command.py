@@ -21,15 +21,15 @@ class BudgetArguments:
     """Options of `--budget`."""
 
     motion: str | None = None
-    """With --budget: name of a motion of each character; by default that of supple bake."""
+    """With --budget: name of a motion of each character; by default as in supple bake."""
     seconds: float | None = None
     """With --budget: duration from the motion's start in s, 1 by default."""
     tets: int | None = None
-    """With --budget: number of tets; by default that of supple bake."""
+    """With --budget: number of tets; by default as in supple bake."""
     modes: int | None = None
-    """With --budget: number of modes; by default that of supple bake."""
+    """With --budget: number of modes; by default as in supple bake."""
     poses: int | None = None
-    """With --budget: maximum number of poses; by default that of supple bake."""
+    """With --budget: maximum number of poses; by default as in supple bake."""
     cubature: int | None = None
     """With --budget: cubature tets for each mode, 3 by default."""
     picture: Path | None = None

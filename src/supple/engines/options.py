@@ -35,8 +35,8 @@ class SourceOptions:
     """Motion by name: the full name, the part after its last |, or its last words, in any case. By
     default the liveliest. For a body model: a motion file of AMASS or of hand poses (.npz)."""
     betas: Betas = None
-    """Shape of a body model: numbers with commas, such as 1.5,-2, or "motion" for those of the
-    motion file; by default the average body."""
+    """Shape of a body model: numbers with commas, such as 1.5,-2, or "motion" for the
+    motion file's; by default the average body."""
     armature: str | None = None
     """Name of the armature to use, for a .blend or .fbx file with several characters."""
     unit: str | None = None

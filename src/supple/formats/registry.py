@@ -135,10 +135,9 @@ class MeshFormat:
     suffixes : tuple of str
         Suffixes in lower case, with the dot.
     parser : str
-        ``"module:function"`` of a function of the path and the file's bytes. The parser of a
-        surface format returns vertices (n, 3) and triangles (m, 3). The parser of a tet format
-        returns vertices (n, 3), tets (m, 4), the names of volume cells other than tets, and named
-        sets of tets.
+        ``"module:function"`` of a function of the path and the file's bytes. For surfaces it
+        returns vertices (n, 3) and triangles (m, 3); for tets vertices (n, 3), tets (m, 4), the
+        names of volume cells other than tets, and named sets of tets.
     loose : bool
         Whether triangles share no vertices in the file; equal corners are then merged.
     """

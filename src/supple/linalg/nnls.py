@@ -103,9 +103,9 @@ def joint_fit(
 def cheapest_removals(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
     """Choose `count` columns whose removal increases the residuals least, in order of removal.
 
-    Squared residuals are summed over poses. `grams` and `weights` are G = AᵀA (c, c) and weights v
-    (c,) of each pose.
-    A removal adds v_e² / (G⁻¹)_ee to the squared residual once the others have been refitted; it
+
+    `grams` and `weights` are G = AᵀA (c, c) and weights v (c,) of each pose. A removal adds
+    Σ v_e² / (G⁻¹)_ee over the poses to squared residuals once the others have been refitted; it
     costs nothing where the weight is 0. Columns are removed one after another, because each removal
     raises the cost of others: of two similar columns either can be spared, but not both.
     """

@@ -242,7 +242,5 @@ def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> f
         raise SuppleError(f"frames of shapes {a.shape}, {shape}, {c.shape}; all must be (t, n, 3)")
     displacement = float(np.sqrt(np.mean((b - c) ** 2)))
     if not 0 < displacement < np.inf:
-        raise SuppleError(
-            "the full simulation does not differ from the rig; use a motion that moves the flesh"
-        )
+        raise SuppleError("the true frames equal the rig's; use a motion that moves the flesh")
     return float(np.sqrt(np.mean((a - b) ** 2))) / displacement

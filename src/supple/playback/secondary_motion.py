@@ -331,9 +331,9 @@ class ParameterTake:
                 break
         if self.gap is not None and self.gap > VISIBLY_OPEN:
             warn(
-                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the curves are '
-                f"still {100 * self.gap:.1f} % of the size from the cycle before; two cycles are "
-                "blended so that the loop closes; more damping would close the loop"
+                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the curves '
+                f"still differ by {100 * self.gap:.1f} % of the size from one cycle to the next; "
+                "two cycles are blended to close the loop; use more damping"
             )
             part, self.blended = np.linspace(0, 1, len(self.added)), True
             self._cycle(part**2 * (3 - 2 * part))

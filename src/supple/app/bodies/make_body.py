@@ -204,8 +204,7 @@ def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
 def held_vertices(source: BodySource, words: Sequence[str] | None) -> tuple[Ints, str]:
     """Return the fixed vertices of the mesh, and a description of them.
 
-    `words` are the values of --fixed; None selects the fixed vertices of the source, or else the
-    bottom.
+    `words` are the values of --fixed; None selects the source's vertices, or else the bottom.
     """
     points = source.mesh.vertices
     if words is not None and list(words) == ["none"]:

@@ -287,10 +287,7 @@ SURFACE = Group(
 
 @dataclass(frozen=True)
 class Rigs(Field):
-    """Rigs of skin and tets, stored together with parts that they share.
-
-    `types` maps attributes to classes.
-    """
+    """Rigs of skin and tets, stored with shared parts; `types` maps attributes to classes."""
 
     types: Mapping[str, type]
 

@@ -107,10 +107,7 @@ class BodySystem:
         self._springs.drags[:] = 2 * self.model.inertias * slow
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
-        """Set gravity (3,) in m/s², and the preload that balances it at rest, unless `sag` is set.
-
-        `rest` (K, 3, 3) are the bone rotations at rest.
-        """
+        """Set gravity (3,) in m/s², and unless `sag` its preload at rotations `rest` (K, 3, 3)."""
         self.gravity[:] = gravity
         self._preload[:] = 0.0
         if not self._sag:

@@ -118,7 +118,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self.most_iterations = max(self.iterations, most)
         self._bones = RigBones(model.rig)
         if not np.array_equal(self._bones.parents, model.parents):
-            raise SuppleError("the model's bones are not those of its rig; rebuild it")
+            raise SuppleError("the model's bones differ from its rig's; rebuild it")
         self.chain = BoneChain(model.parents, model.joints)
         self._target, self._start_chain = self.chain.fork(), self.chain.fork()
         self._skin = BodyPoints(model.skin)

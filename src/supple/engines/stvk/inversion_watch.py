@@ -110,8 +110,7 @@ def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
 def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
     """Check some samples after a step of h; change q, v and a of a body that is being restored.
 
-    Returns whether samples are inverted or the body is being restored. A `loaded` body is not
-    restored.
+    Returns whether samples are inverted or the body is restored. A `loaded` body is not restored.
     """
     progress, count = watch.progress, len(watch.blocks)
     progress[RESTORED_NOW] = 0

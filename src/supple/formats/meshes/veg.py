@@ -274,10 +274,7 @@ class _Section:
 
 
 def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
-    """Return the sections of a file and of included files.
-
-    `data` is the file's content; it is read if None.
-    """
+    """Return the sections of a file, with content `data` or read if None, and of included files."""
     data = read_bytes(path, (".veg",)) if data is None else data
     text = as_text(path.name, data)
     return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))

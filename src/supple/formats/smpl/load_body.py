@@ -52,8 +52,7 @@ def load_body(
     motion : str or Path, optional
         A motion of AMASS, a clip of a hand, or a ``.smpl`` file; see `read_body_motion`.
     betas : (b,) array or "motion"
-        Coefficients of shape, at most as many as the body has; "motion" for the motion's
-        coefficients.
+        Coefficients of shape, at most as many as the body has; "motion" for those in `motion`.
     expression : (e,) array
         Coefficients of a facial expression, for SMPL-X.
     rate, up

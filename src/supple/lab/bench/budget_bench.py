@@ -242,9 +242,7 @@ def _step_text(name: str, row: dict[str, Any]) -> str:
     return f"{_percent(error)} ({_percent(amplitude)}, {spent or 0:.2f})"
 
 
-_STEPS = tuple(
-    name for name, each in VARIANTS.items() if each.compared_to == "live" and name != "fine"
-)
+_STEPS = tuple(k for k, v in VARIANTS.items() if v.compared_to == "live" and k != "fine")
 
 
 def _span(row: dict[str, Any]) -> str:

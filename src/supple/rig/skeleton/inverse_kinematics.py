@@ -313,7 +313,7 @@ class HandleRig:
     ) -> None:
         of_joints = chain.joint_pose.parameters
         if base.parameters[: len(of_joints)] != of_joints:
-            raise SuppleError("the rig's parameters do not begin with those of the joint chain")
+            raise SuppleError("the rig's parameters do not begin with the joint chain's")
         if not 0 <= softness < 1:
             raise SuppleError(f"softness {softness}; it must be at least 0 and less than 1")
         self.base, self.chain, self.softness = base, chain, float(softness)

@@ -224,10 +224,7 @@ def csc_arrays(motion: Sequence[sp.csr_array]) -> SparseArrays:
 
 
 def half_extents(collider: Any) -> tuple[float, float]:
-    """Return the smallest and the second smallest half extent of a collider, in m.
-
-    A plane has infinite extents.
-    """
+    """Return the two smallest half extents of a collider in m, infinite for a plane."""
     shape = collider.shape if isinstance(collider, PlacedShape) else collider
     if isinstance(shape, Sphere | Capsule):
         return shape.radius, shape.radius

@@ -81,10 +81,7 @@ def sketched(name: str, quick: bool, progress: Progress) -> Sketch:
     )
     began = perf_counter()
     shapes = static_shapes(
-        body,
-        loads,
-        fixed=scene.fixed,
-        progress=lambda part, what: progress(part, f"{name}, {what}"),
+        body, loads, fixed=scene.fixed, progress=lambda p, what: progress(p, f"{name}, {what}")
     )
     seconds = perf_counter() - began
     weighed = shapes * np.sqrt(body.vertex_masses())[:, None]

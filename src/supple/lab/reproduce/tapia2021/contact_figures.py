@@ -297,10 +297,8 @@ def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str,
     finer = {} if quick else FINER_TIPS
     model, sliding = model_of("hand", quick, **finer), _fingers_on_cylinder()
     directions = {0.95: "towards +z", 1.55: "towards −z"}
-    report = part_of(progress, 0.2, 0.6, "sliding")
-    take = recorded(
-        sliding, sliding.simulator(model), list(directions), quick=quick, progress=report
-    )
+    part = part_of(progress, 0.2, 0.6, "sliding")
+    take = recorded(sliding, sliding.simulator(model), list(directions), quick=quick, progress=part)
     points, x = shown.character.rig(sliding.motion.poses[0]), _bar_place(sliding)
     skin = shown.character.surface
     figure, grid = sheet("Fingertips slide along a cylinder: strain of their skin", 1, 4, 2.9)

@@ -128,9 +128,8 @@ _HALF = 0.075  # half width of a cut's picture relative to the size
 class Slice:
     """Plane through the middle of the skin in contact, and its intersection with the skin."""
 
-    #: Point of the plane, and rows right, up and normal.
-    origin: Floats
-    axes: Floats
+    origin: Floats  # point of the plane
+    axes: Floats  # rows right, up and normal
     skin: Floats  # (n, 3) positions of the skin
 
     @classmethod
