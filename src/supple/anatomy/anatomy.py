@@ -153,7 +153,7 @@ def anatomy_of(
     character
         Skin, rig, and names of joints, materials and meshes are used; motions are not.
     entries
-        Entries by joint that replace computed ones; see `Anatomy.load`.
+        Entries by joint that replace computed entries; see `Anatomy.load`.
     use_names
         Whether names are used as evidence, or shape alone.
     like
@@ -216,7 +216,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
 def _all_entries(
     skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
-    """Return the entries of all regions; entries of the user replace computed ones."""
+    """Return the entries of all regions; entries of the user replace computed entries."""
     merged = {}
     for joint, computed in zip(skin.regions.joints, roles, strict=True):
         name, feel = skin.names[joint], "hard" if computed.share < HARD else "normal"

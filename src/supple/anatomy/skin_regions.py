@@ -358,7 +358,7 @@ def _tree(
 def _regions_of_joints(
     joints: Ints, skeleton: Skeleton, skin: Floats, of_vertex: Ints, area: Floats, totals: Floats
 ) -> Ints:
-    """Return a region (J,) for each joint: its own, else that of a joint above, or the nearest."""
+    """Return a region (J,) for each joint: its own, else a joint's above, or the nearest."""
     regions = np.full(skeleton.n_joints, -1, np.int64)
     regions[joints] = np.arange(len(joints))
     for joint, above in enumerate(skeleton.parents):

@@ -86,7 +86,7 @@ def run_build(
 def _builder_options(
     source: CharacterSource, options: BuildOptions, row: Engine, values: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the builder's options: given ones override a scene's, which override the flesh's.
+    """Return the builder's options: given options override a scene's, these the flesh's.
 
     `values` is the result of `flesh_values`.
     """

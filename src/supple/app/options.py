@@ -1,6 +1,6 @@
 """Options of the commands `supple build`, `bake`, `curves` and `view`.
 
-Each record adds options of a command to those of `supple.engines.options`, which Python's
+Each record adds options of a command to the options in `supple.engines.options`, which Python's
 functions share. A field's docstring is the help text of the option.
 """
 
@@ -153,7 +153,7 @@ class BuildOptions(CommandOptions):
     """Number of processes to compute poses in, in place of threads."""
 
     def building(self) -> dict[str, Any]:
-        """Return the builder's options that are given, except those of `FleshOptions`."""
+        """Return the builder's options that are given, except `FleshOptions`."""
         options = {
             "basis": self.basis,
             "regions": self.regions,

@@ -366,7 +366,7 @@ def soft_skeleton(
     ----------
     cases
         Any of the built-in hand (87 handles), body (82) and many (176), or files of bodies and
-        characters, such as body.npz; by default the built-in ones.
+        characters, such as body.npz; by default the built-in bodies.
     model
         A .supple file of a soft skeleton to time instead.
     steps
@@ -387,7 +387,7 @@ def bake(*files: str, markdown: Flag = False, display: Shown = DISPLAY) -> None:
     Parameters
     ----------
     files
-        Characters, as for supple bake; by default the built-in ones. Baked files are removed.
+        Characters, as for supple bake; by default the built-in scenes. Baked files are removed.
     markdown
         Print the table as Markdown.
     """

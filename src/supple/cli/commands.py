@@ -335,7 +335,7 @@ def reproduce(
     quick: Flag = False,
     display: Shown = DISPLAY,
 ) -> None:
-    """Reproduce tables and figures of the papers, next to the published ones.
+    """Reproduce tables and figures of the papers, next to the published results.
 
     Parameters
     ----------

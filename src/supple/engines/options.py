@@ -131,7 +131,7 @@ def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_defaults(record: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `options` without those of a record that are None.
+    """Return `options` without a record's options that are None.
 
     `anatomy` is kept, because its None means bones alone.
     """

@@ -100,7 +100,7 @@ class Comparison:
     def checked(self, build: Callable[..., Any], log: BuildLog) -> Any:
         """Build a model and measure its accuracy; if it is bad, build another and keep the better.
 
-        `build` takes options that replace those of the build. The returned model has its accuracy
+        `build` takes options that replace the build's. The returned model has its accuracy
         in its report. Warns if the better model is still bad.
         """
         if not self.possible:
@@ -198,7 +198,7 @@ def _bad(model: Any) -> bool:
 def _other_reduction(model: Any) -> dict[str, Any]:
     """Return options of the second build of a bad model: modes, or more columns.
 
-    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier ones;
+    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier motions;
     forces of modes are fitted to random displacements.
     """
     if model.report.get("elastic_error", {}).get("forces") == "motions":

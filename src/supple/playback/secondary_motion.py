@@ -86,9 +86,9 @@ def curves(
     engine, damping, simulation, progress, keep
         As for `supple.bake`; the default engine is "rig-space", or the model's.
     **options
-        Those of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
+        Options of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
         the simulation moves, such as ``["Tail*", "belly"]``, by default those that move flesh and
-        that no motion keys. ``rate``: frames per second, by default that of the motion; the
+        that no motion keys. ``rate``: frames per second, by default the motion's; the
         simulation does not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one
         or two numbers), ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``,
         ``tets`` and others. All others are options of the engine's builder.

@@ -77,9 +77,9 @@ def null_space(
     coordinates that are not involved are columns of Z. The others form pieces that rows couple (one
     coordinate for sliding on an obstacle, two for a pair of vertices in contact), and every small
     piece has an orthonormal basis. In large pieces, rows are solved for a coordinate that no other
-    row involves, such as that of a vertex on a triangle; rows without it are decomposed together.
+    row involves, such as one of a vertex on a triangle; rows without it are decomposed together.
     The paper uses one column-pivoted LU for all; here Z is about as sparse as C, and the
-    factorisation of ZᵀKZ costs as much as that of K.
+    factorisation of ZᵀKZ costs as much as K's.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class FreeJoint:
 class FreeCurves(Motion):
     """A motion with curves on free parameters, as `supple.curves` makes them.
 
-    A `Motion` whose poses have keyed parameters, and simulated free ones.
+    A `Motion` whose poses have keyed parameters, and simulated free parameters.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class BodyOptions:
     """Number of modes; by default 20, or the scene's. Twice as many make a step sixteen times
     as expensive."""
     basis: Literal["derivatives", "modes"] = "derivatives"
-    """"derivatives" for large deformations; "modes" for small ones."""
+    """"derivatives" for large deformations; "modes" for small deformations."""
     fixed: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """Fixed vertices: bottom, top, left, right, back, front (the outermost 5 % there; or
     bottom:20%), places such as "y<0.05" in m, a list of vertices (FILE.bou), or none. By default

@@ -39,7 +39,7 @@ USUAL_ELEMENTS = 4_000
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """Elements of a body, and the properties given by its file or scene; None for unknown ones."""
+    """Elements of a body, and the properties given by its file or scene; None if unknown."""
 
     mesh: Mesh
     surface: SurfaceMesh | None = None  # shown; None for the surface of the elements

@@ -133,7 +133,7 @@ class CharacterSimulator(Copyable, ABC):
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
 
-        Parameters are those of `reset`.
+        Parameters are as for `reset`.
         """
         self._start(*self._inputs.start(pose, root, before), keep_flesh=True)
 
@@ -263,8 +263,8 @@ class ContactSimulator(CharacterSimulator):
     def obstacles(self) -> tuple[Obstacle, ...]:
         """Solid obstacles in the world that push the skin out; may be set between steps.
 
-        Obstacles of the same number, kinds and order replace the last ones as moving obstacles.
-        Others are new: skin inside them comes out slowly.
+        Obstacles of the same number, kinds and order replace the last obstacles as moving
+        obstacles. Others are new: skin inside them comes out slowly.
         """
         return self._obstacles
 

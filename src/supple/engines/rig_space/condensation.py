@@ -197,7 +197,7 @@ def _extent(points: Floats, moved: Floats) -> float:
 
 
 class _Drawing:
-    """Random directions (k,) of free parameters: soft ones, and responses to shaking, in turn."""
+    """Random directions (k,) of free parameters: soft, and responses to shaking, in turn."""
 
     def __init__(
         self,

@@ -241,7 +241,7 @@ class StvkModel(StoredModel, PolynomialBody):
         """Build a model in a given basis U, (n, 3, r) or (3n, r), of independent columns.
 
         Vertices that are `fixed` must not move in it. `FreeStvkSimulator` needs a body without
-        fixed vertices. The other parameters are those of `build`.
+        fixed vertices. The other parameters are as for `build`.
         """
         points = StrainPoints.of(mesh, order)
         grouped = MaterialGroups.of(material, points.n_elements, groups)

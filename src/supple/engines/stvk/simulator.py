@@ -145,7 +145,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     @property
     def arrays(self) -> StepArrays:
-        """Arrays that `advance` reads and writes; new ones after each change of the material."""
+        """Arrays that `advance` reads and writes; new arrays after each change of the material."""
         return self._arrays
 
     @property

@@ -1,4 +1,4 @@
-"""A glTF file that is being extended: its JSON, and its bytes followed by new ones."""
+"""A glTF file that is being extended: its JSON, and its bytes followed by new bytes."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ _Parts = tuple[
 
 
 def _parts(path: Path, sections: list[_Section], of: type[TetMesh | HexMesh]) -> _Parts:
-    """Return vertices, elements, sets, materials and regions; elements must be those of `of`."""
+    """Return vertices, elements, sets, materials and regions; elements must be of class `of`."""
     name = path.name
     table = _numbered_table(name, _only(name, sections, "VERTICES").rows, "vertices", 3)
     first_vertex = _first_number(name, table, "vertices")

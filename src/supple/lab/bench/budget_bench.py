@@ -65,11 +65,11 @@ DRAWN = tuple(
 class BudgetOptions:
     """Options of `measure`; None stands for the default of `supple bake`."""
 
-    #: Name of a motion of each character; by default that of `supple bake`.
+    #: Name of a motion of each character; by default as in `supple bake`.
     motion: str | None = None
     seconds: float = 1.0
-    tets: int | None = None  # number of tets; by default that of `supple bake`
-    #: Numbers of modes and poses; by default those of `supple bake`.
+    tets: int | None = None  # number of tets; by default as in `supple bake`
+    #: Numbers of modes and poses; by default as in `supple bake`.
     modes: int | None = None
     most_poses: int | None = None
     #: Elastic cubature tets for each mode, and half as many vertices; by default three.
@@ -91,7 +91,7 @@ class BudgetOptions:
         return cache_folder() / "fidelity" if self.folder is None else self.folder
 
     def building(self) -> dict[str, Any]:
-        """Return options of the build that differ from those of `supple bake`."""
+        """Return options of the build that differ from the defaults of `supple bake`."""
         names = ("tets", "modes", "most_poses")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.cubature is not None:

@@ -94,7 +94,7 @@ class ElasticCubature:
         (m,) largest ½qᵀK̃q of the motions at each pose; None for random samples.
     train_errors, held_out_errors
         (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with the rows of every sample divided by
-        the norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
+        the norm of its force (eq. 18); on the samples of the fit, and on fresh samples.
     between_errors
         (k,) errors of blended weights and corrections at intermediate poses, on fresh samples.
     """
@@ -224,7 +224,7 @@ def _trained(
 
 @dataclass(frozen=True, eq=False)
 class _Blends:
-    """Weights `shares` (m + k, m) of the m poses at all m + k poses, including intermediate ones.
+    """Weights `shares` (m + k, m) of the m poses at all m + k poses, including intermediate poses.
     `ends` are the two poses of each intermediate pose; `scales` are ϒ (r,) at all m + k poses.
     """
 
@@ -315,7 +315,7 @@ def _missed_stiffness(
 
 
 def _at_poses_and_pairs(matrices: list[Floats], blends: _Blends) -> Floats:
-    """Return the stored matrices (m + k, r, r) whose blends are the given ones at all poses."""
+    """Return the stored matrices (m + k, r, r) whose blends are the given matrices at all poses."""
     unscaled = [K / np.outer(s, s) for K, s in zip(matrices, blends.scales, strict=True)]
     m = blends.shares.shape[1]
     at_poses, rows = np.array(unscaled[:m]), list(blends.shares[m:])

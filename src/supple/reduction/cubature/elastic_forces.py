@@ -180,7 +180,7 @@ def reduced_columns(
 ) -> Floats:
     """Return U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of xu2016 eq. 17.
 
-    `forces` (c, 9, t) are without those of first corners.
+    `forces` (c, 9, t) are without forces of first corners.
     """
     n_vertices = int(max(corners.max(), *(region.vertices[-1] for region in regions))) + 1
     parts = []

@@ -99,7 +99,7 @@ def candidates(regions: Sequence[Region]) -> Ints:
 
 class InertialProblem:
     """`CubatureProblem` of normalised forces (k, 3, t) with their sums (r, t) at each pose.
-    The forces are those of `vertices`, all vertices in a region.
+    The forces act on `vertices`, all vertices in a region.
     """
 
     def __init__(

@@ -182,7 +182,7 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
 def checked_stiffnesses(
     poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Return stiffnesses (r, r) of all poses: the given ones of m poses, checked; else computed."""
+    """Return stiffnesses (r, r) of all poses: the given ones, checked, or computed."""
     if stiffnesses is not None and len(stiffnesses) != m:
         raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)

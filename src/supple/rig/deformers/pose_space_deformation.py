@@ -96,7 +96,7 @@ class PoseSpaceDeformation:
         return self.pose_weights.weights(pose)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         return self._corrected(self.base(values, subset), values, subset)

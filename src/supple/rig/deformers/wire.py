@@ -59,7 +59,7 @@ class Wire(PointDeformer):
     points : (n, 3) array
         Rest points.
     control_points : (c, 3) array
-        Control points of the rest curve, at least 2; the curve ends at the outer ones.
+        Control points of the rest curve, at least 2; the curve ends at the outer points.
     dropoff : float
         Distance from the rest curve at which the influence is 0, in metres. Within it, the
         influence is (1 - (r/dropoff)²)².

@@ -182,7 +182,7 @@ def _rigid(rotations: Floats, translations: Floats) -> Floats:
 
 
 def _nearest_rotations(matrices: Floats) -> Floats:
-    """Return orthogonal polar factors; those of mirrored transforms are mirrored."""
+    """Return orthogonal polar factors; mirrored transforms have mirrored factors."""
     left, sizes, right = np.linalg.svd(matrices)
     if not (sizes[..., -1] > 1e-9 * sizes[..., 0]).all() or not (sizes[..., 0] > 0).all():
         raise SuppleError("a joint of zero scale has no rotation; use split_root instead")

@@ -238,7 +238,7 @@ def _add_two(
 
 @compiled_fused
 def _write(ranks: NDArray[np.uint32], placed: Positions, out: Positions) -> None:
-    """Gather positions into `out`; sequential writes are faster than scattered ones."""
+    """Gather positions into `out`; sequential writes are faster than scattered writes."""
     for i in range(len(ranks)):
         at = np.uint64(ranks[i])
         out[i, 0], out[i, 1], out[i, 2] = placed[at], placed[at + ONE], placed[at + TWO]

@@ -280,7 +280,7 @@ class HandleRig:
     Parameters
     ----------
     base : Rig
-        Its first parameters must be those of the chain's `JointPose`: a `SkinnedRig`, or blend
+        Its first parameters must be the chain's `JointPose`'s: a `SkinnedRig`, or blend
         shapes or corrections over one.
     chain : InverseKinematics
     extra : sequence of str
@@ -350,7 +350,7 @@ class HandleRig:
         return base_pose
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         return self.base(self.base_pose(pose), vertices)
 
     stored_fields: ClassVar[tuple[Field, ...]] = (

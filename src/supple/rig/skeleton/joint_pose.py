@@ -81,7 +81,7 @@ class JointPose:
         return checked_parameters(channels)
 
     def entries(self) -> Ints:
-        """Return the indices in the pose of each joint's channels, (J, 9); -1 for missing ones.
+        """Return the indices in the pose of each joint's channels, (J, 9); -1 for missing channels.
 
         Columns are the rotation vector, the offset and the logarithms of scale.
         """

@@ -129,7 +129,7 @@ class SkinnedRig:
     def __call__(
         self, pose: ArrayLike, vertices: ArrayLike | None = None, *, out: Floats | None = None
     ) -> Floats:
-        """Return positions of all vertices or of the listed ones, in `out` unless it is None."""
+        """Return positions of all vertices, or of the listed vertices; in `out` if given."""
         subset = checked_subset(vertices, self.n_vertices)
         points = self.vertices if subset is None else self.vertices[subset]
         return self._run(points, subset, pose, out)

@@ -77,7 +77,7 @@ class CorotatedCorrections:
         return rotate(self.rotations, self._offsets + self.corrections) - self._offsets
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         values = checked_pose(self.start.parameters, pose)
         subset = checked_subset(vertices, self.start.n_vertices)
         out = np.array(self.start(values, subset), np.float64, order="C")

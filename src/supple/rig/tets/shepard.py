@@ -151,7 +151,7 @@ class SurfaceFollower(ABC):
 
     @abstractmethod
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
 
     @abstractmethod
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
@@ -184,7 +184,7 @@ class ShepardRig(SurfaceFollower):
         return self._rows.of(checked_subset(vertices, self.n_vertices))[0]
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         needed, rows = self._rows.of(subset)
         moved = self.rig(pose, needed) - self.surface_vertices[needed]

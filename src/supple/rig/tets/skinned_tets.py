@@ -186,7 +186,7 @@ class SkinnedTetRig(SurfaceFollower):
         return skinned_placement(self.skinned, vertices, sums, single=single)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         values = checked_pose(self.parameters, pose)
         joints = values[self._core_entries]

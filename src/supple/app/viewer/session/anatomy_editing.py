@@ -32,7 +32,7 @@ Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], Any]
 
 
 class AnatomyEditing:
-    """Regions of a character, compared with those of its model.
+    """Regions of a character, compared with its model's regions.
 
     Firm, normal and soft are stiffness values and act immediately. Changes of the bone under the
     flesh, such as hard and apart, need a rebuild. Without `built`, the model was not built

@@ -266,7 +266,7 @@ class DraggableObjects:
             self._applied = False
 
     def step(self, simulator: Any, dt: float, world_from_clip: Floats) -> None:
-        """Move dragged objects, bring back lost ones, and update the simulator's objects."""
+        """Move dragged objects, return lost objects, and update the simulator's objects."""
         self._world_from_clip = world_from_clip.copy()
         if not self._applied:
             simulator.objects = tuple(self.objects)

@@ -101,7 +101,7 @@ def add_contacts(
 
 @compiled
 def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untyped-def]
-    """Write target depths of contacts at the end of the step; return the number of deeper ones."""
+    """Write target depths of contacts at the end of a step; return how many contacts are deeper."""
     _, remaining, slowest, fastest = settings
     pressing = 0
     for k in range(count):

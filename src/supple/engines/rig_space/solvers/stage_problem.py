@@ -227,7 +227,7 @@ def _solve_free(
     order: Ints,
     out: Floats,
 ) -> None:
-    """Write the change of the free parameters for given changes of the held ones."""
+    """Write the change of the free parameters for given changes of held parameters."""
     count = order[0]
     if count == 0:
         return

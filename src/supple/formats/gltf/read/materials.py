@@ -184,7 +184,7 @@ def _is_index(value: Any, count: int) -> bool:
 
 
 def _numbers(values: Any, count: int, usual: float) -> list[float]:
-    """Return `count` finite numbers; `usual` in place of invalid ones."""
+    """Return `count` finite numbers; `usual` in place of invalid numbers."""
     listed = values if isinstance(values, list) and len(values) == count else [usual] * count
     return [float(value) if _is_number(value) else usual for value in listed]
 

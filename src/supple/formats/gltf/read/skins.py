@@ -156,7 +156,7 @@ class JointFrames:
         self.rest_world = self.skeleton().rest_world() if len(nodes) else np.empty((0, 4, 4))
 
     def track_values(self, path: str, joints: Ints, values: Floats, slopes: bool = False) -> Floats:
-        """Convert values of one property of some nodes, (…, k, c), to those of their joints.
+        """Convert values of one property of some nodes, (…, k, c), to values of their joints.
 
         With `slopes`, values are differences, such as tangents.
         """

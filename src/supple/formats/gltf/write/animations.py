@@ -61,7 +61,7 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
 
 
 def joined(old: Channel, new: Track) -> Track:
-    """Return a track with the old weights in the first columns, then the new ones."""
+    """Return a track with the old weights in the first columns, then the new weights."""
     if old.interpolation == "CUBICSPLINE" and len(old.times) > 1:
         return _joined_splines(old, new)
     times = np.union1d(old.times, new.times)

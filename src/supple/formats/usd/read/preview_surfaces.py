@@ -229,7 +229,7 @@ def _value(shader: Any, name: str) -> tuple[Any, Any]:
 
 
 def _numbers(value: Any, count: int, usual: float) -> list[float]:
-    """Return `count` finite numbers; `usual` in place of invalid ones."""
+    """Return `count` finite numbers; `usual` in place of invalid numbers."""
     try:
         numbers = [float(each) for each in value]
     except (TypeError, ValueError):

@@ -349,7 +349,7 @@ def _fold(local: Locals, is_root: NDArray[np.bool_], frames: Floats) -> None:
 
 
 def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None:
-    """Replace zero or mirrored scales by tiny ones, since a pose has logarithms of scales."""
+    """Replace zero or mirrored scales by tiny scales, since a pose has logarithms of scales."""
     least = 1e-6 * np.abs(skeleton.scales)
     wrong = scales * np.sign(skeleton.scales) < least
     if wrong.any():

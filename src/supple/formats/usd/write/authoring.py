@@ -140,7 +140,7 @@ def cache_points(
 def _set_frame(
     mesh: Any, code: float, points: np.ndarray, used: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Set points, the extent of the `used` ones, and normals at a time code."""
+    """Set points, the extent of the `used` points, and normals at a time code."""
     mesh.GetPointsAttr().Set(_vectors(points), code)
     mesh.GetExtentAttr().Set(_extent(used), code)
     if normals is not None:

@@ -185,7 +185,7 @@ def _message(results: dict[str, Any]) -> str:
 
 
 def _pca(x: _HangingX, size: int, *, soft_first: bool) -> OfPose:
-    """Return a PCA of all columns of both poses, equally weighted or soft ones first."""
+    """Return a PCA of all columns of both poses, equally weighted or soft columns first."""
     return pose_bases.pose_independent(x.reduced, size, frames=False, soft_first=soft_first)
 
 

@@ -204,7 +204,7 @@ def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, A
 def _simulations(
     model: PoseSpaceModel, coarse: Sequence[PoseSpaceModel], times: Sequence[float]
 ) -> list[tuple[str, PoseSpaceModel, float]]:
-    """Return names, models and times: ours first, then the fine full body, then coarse ones."""
+    """Return names, models and times: ours first, then the fine full body, then coarse bodies."""
     fine = f"full, {len(model.mesh.tets):,} tets"
     names = [f"ours, {model.n_modes} modes", fine]
     names += [f"full, {len(body.mesh.tets):,} tets" for body in coarse]
