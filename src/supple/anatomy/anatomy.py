@@ -41,7 +41,7 @@ class Anatomy:
     name
         Name of the character.
     surface
-        Its skin.
+        Skin of the character.
     entries
         Role, flesh share, feel and reasons of each region, by name of its joint.
     joints
@@ -60,7 +60,7 @@ class Anatomy:
         (n̄,) whether a vertex belongs to a part that follows the rig without flesh.
     thickness
         (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres. Small
-        attached parts, such as a fish's spikes, have that of the part below.
+        attached parts, such as a fish's spikes, have the thickness of the part below.
     back
         (n̄,) 1 on the back, −1 on the belly, 0 elsewhere; see `back_side`.
     balls
@@ -153,9 +153,9 @@ def anatomy_of(
     character
         Skin, rig, and names of joints, materials and meshes are used; motions are not.
     entries
-        Entries by joint that replace computed ones; see `Anatomy.load`.
+        Entries by joint that replace computed entries; see `Anatomy.load`.
     use_names
-        Whether names count, or shape alone.
+        Whether names are used as evidence, or shape alone.
     like
         Anatomy of the same character, whose measurements are reused.
     """
@@ -216,7 +216,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
 def _all_entries(
     skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
-    """Return the entries of all regions; entries of the user replace computed ones."""
+    """Return the entries of all regions; entries of the user replace computed entries."""
     merged = {}
     for joint, computed in zip(skin.regions.joints, roles, strict=True):
         name, feel = skin.names[joint], "hard" if computed.share < HARD else "normal"

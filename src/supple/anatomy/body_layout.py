@@ -1,7 +1,7 @@
 """Layout of a body: trunk, neck, head, limbs and their ends, tails and ears, from their shape.
 
 Regions in the middle of a body are trunk where they are thick or have limbs. Pairs of chains from
-the trunk are limbs, ears or horns; single ones are a neck with its head, or a tail.
+the trunk are limbs, ears or horns; single chains are a neck with its head, or a tail.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ class BodyLayout:
             self._limb(each, roles)
 
     def _heads(self) -> list[int]:
-        """Return the first region of the head, that with the most evidence, or an empty list."""
+        """Return a list of the first region of the head, by evidence; empty if there is none."""
         evidence = enumerate(map(self._head_evidence, range(len(self.regions))))
         scores = {region: len(each) for region, each in evidence if each is not None}
         if not scores:

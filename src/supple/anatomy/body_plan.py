@@ -199,7 +199,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """Return the mask (T,) of tets to keep: all except bridging ones that no skin needs."""
+    """Return the mask (T,) of tets to keep: all except bridging tets that no skin needs."""
     kept = ~bridging
     if not kept.any():
         return kept
@@ -285,7 +285,7 @@ def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
 
 
 def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
-    """Return one mesh of several, with a set of tets for each; flesh is first.
+    """Join meshes into one, with a set of tets for each; flesh is first.
 
     Each piece has its mesh and the surface components in it. The set `RIDING` has the tets of all
     pieces but the first.

@@ -74,8 +74,8 @@ class Components:
     def held(self, area: Floats) -> Bools:
         """Return the mask (n̄,) of rigid components, such as objects in a hand.
 
-        Their joint also moves other skin of more than a tenth of their area. Callers reduce their
-        weight, so that an object in one hand does not hide the symmetry of the hands.
+        A component counts if its joint also moves other skin of more than a tenth of its area.
+        Callers reduce its weight, so that an object in one hand does not hide the hands' symmetry.
         """
         areas = np.bincount(self.of_vertex, area)
         loose = self.single[self.of_vertex]
@@ -114,9 +114,9 @@ class Components:
 class LooseParts:
     """Props, small attached parts and shells of a surface, by vertex (n̄,).
 
-    `prop` masks components that follow one joint rigidly. `shell` masks large ones of the trunk,
-    and the parts of machines that bend. `carrier` is, for vertices of a small attached part, the
-    nearest vertex of another component; for others the vertex itself.
+    `prop` masks components that follow one joint rigidly. `shell` masks large components
+    of the trunk, and the parts of machines that bend. `carrier` is, for vertices of a small
+    attached part, the nearest vertex of another component; for others the vertex itself.
     """
 
     prop: Bools

@@ -34,7 +34,7 @@ HARD = 0.3
 class RegionRole:
     """Role of one region, a name of `ROLES`, with reasons of one line each.
 
-    `own_share` is φ if it differs from that of the role, as for a hand without a body.
+    `own_share` is φ if it differs from the role's φ, as for a hand without a body.
     """
 
     role: str = "limb"

@@ -258,8 +258,8 @@ BACK = 0.15
 def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Floats:
     """Return (n̄,) 1 on the back, −1 on the belly, 0 on the flanks and if the shape is ambiguous.
 
-    `role` (n̄,) is the role of each vertex; `radius`, in metres, is that of the largest ball
-    inscribed in the trunk.
+    `role` (n̄,) is the role of each vertex; `radius`, in metres, is the radius of the largest
+    ball inscribed in the trunk.
     """
     area = surface.vertex_areas()
     middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)

@@ -188,7 +188,7 @@ def chosen_quality(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _shapes(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return rows of new clips and of the shapes that a file got."""
+    """Return rows about the new clips and shapes in a file."""
     rows = []
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("new") and figures.get("animation"):
@@ -202,7 +202,7 @@ def _shapes(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sizes(figures: Mapping[str, Any], *names: str) -> str:
-    """Return the given sizes of a model as text, without those that its engine lacks."""
+    """Return the given sizes of a model as text, without sizes that its engine lacks."""
     return "".join(f", {counted(figures[name], name[:-1])}" for name in names if name in figures)
 
 

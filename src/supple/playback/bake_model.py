@@ -69,7 +69,7 @@ def model_options(
     anatomy
         Bone, flesh, hard and separate parts: see `body_plan_of`.
     kind
-        Kind of the material, in place of the default one's.
+        Kind of the material, in place of the default kind.
     defaults
         Defaults of the builder's options; by default the engine's `bake_options`.
     **building

@@ -105,7 +105,7 @@ def bake(
         A list that receives the `Checkpoint` of each final bake, to be removed by the caller; by
         default it is removed here. An interrupted final bake resumes.
     **options
-        Those of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
+        Options of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
         ``end``, ``loop``, ``damping``, ``quality``, ``flesh``, ``young``, ``poisson``,
         ``stiffness``, ``anatomy``, ``tets`` and others. ``young`` and ``poisson`` may also be
         painted on the skin, ``stiffness`` holds factors by joint or vertex (`stiffness_factors`),
@@ -214,7 +214,7 @@ class BakeRequest:
 
     @property
     def played(self) -> Engine:
-        """Engine that plays: the unreduced one for final quality."""
+        """Engine that plays: the unreduced engine for final quality."""
         return played_engine(self.live, self.quality)
 
     def decided(self, plans: Sequence[BakePlan]) -> BakeRequest:
@@ -286,9 +286,9 @@ class BakeRequest:
         kept_states = _checkpoints(model, plans, options, self.accuracy) if final else []
         files += kept_states
         bakes, failures = dict[int, BakedMotion](), dict[int, SolverError]()
-        with reported_progress(progress) as tell:
+        with reported_progress(progress) as callback:
             for number, plan in enumerate(plans):
-                share = _share(tell, number, plans)
+                share = _share(callback, number, plans)
                 try:
                     if final:
                         state = kept_states[number]
@@ -328,19 +328,21 @@ class BakeRequest:
         return AUTO_ACCURACY if self.falls_back else ACCURACY
 
     def _live(
-        self, model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], tell: Progress
+        self, model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], progress: Progress
     ) -> Take:
         """Play a plan by the engine of live quality; a given stiffness is never changed."""
         stiffen = self.live.may_stiffen and self.building.get("young") is None
         player_with = partial(player_with_factor, model, plan, options)
-        return stable_take(player_with, plan.every, tell, stiffen and "stiffness" not in options)
+        return stable_take(
+            player_with, plan.every, progress, stiffen and "stiffness" not in options
+        )
 
     def _final(
         self,
         model: CharacterModel,
         plan: BakePlan,
         options: Mapping[str, Any],
-        tell: Progress,
+        progress: Progress,
         kept: Checkpoint,
     ) -> tuple[Take, dict[str, Any]]:
         """Play a plan in final quality; return the take, and figures of its convergence."""
@@ -355,10 +357,10 @@ class BakeRequest:
             return cut.player(simulator, ahead=True, multiple=substeps)
 
         work = self.most_work if self.falls_back else None
-        return final_take(player_with, plan.every, tell, kept, self.accuracy, work)
+        return final_take(player_with, plan.every, progress, kept, self.accuracy, work)
 
     def _built_anatomy(self) -> GivenAnatomy:
-        """Anatomy that the model is or was built with."""
+        """Anatomy with which the model is or was built."""
         if self.model is not None:
             return self.anatomy
         anatomy: GivenAnatomy = self.building.get("anatomy", default_anatomy(self.source))

@@ -245,7 +245,7 @@ def _is_plain_scene(
 def _request(
     source: CharacterSource, engine: str, anatomy: GivenAnatomy, building: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return options of `model_options`: those of a scene's recipe, overridden by `building`."""
+    """Return options of `model_options`: a scene's recipe, overridden by `building`."""
     recipe = engine_named(engine).accepted_options(**source.recipe(engine))
     return {"painted": recipe.pop("young", None), "anatomy": anatomy, **recipe, **building}
 
@@ -273,7 +273,7 @@ def _character_key(
 ) -> str | None:
     """Return the cache key of a character's model; None if the model is not cached.
 
-    The key covers the options of the call, not derived ones such as tets, which take seconds.
+    The key covers the options of the call, not derived data such as tets, which take seconds.
     """
     row = engine_named(engine)
     content = _content(character, row)

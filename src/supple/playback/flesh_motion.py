@@ -94,7 +94,7 @@ class FleshMotion:
         return self.peak / max(self.size, 1e-300)
 
     def acceleration(self, soft: Bools) -> float:
-        """Return the acceleration in m/s² that 95 % of the vertices in the mask (n̄,) stay below."""
+        """Return the 95th percentile of the accelerations in m/s² at vertices in a mask (n̄,)."""
         chosen = self.accelerations[soft] if soft.any() else self.accelerations
         return float(np.quantile(chosen, 0.95)) if len(chosen) else 0.0
 
@@ -123,7 +123,7 @@ class SkinNames:
 
     @classmethod
     def of(cls, character: Character) -> SkinNames:
-        """Name the skin by the joint with the largest weight, or else by mesh; maybe by nothing."""
+        """Choose the names of regions: joints if the rig is one skin, otherwise meshes, if any."""
         count = len(character.surface.vertices)
         skinned = skinned_rigs(character.rig)
         if len(skinned) == 1 and skinned[0].n_vertices == count:
@@ -142,8 +142,8 @@ class SkinNames:
     def top(self, values: Floats, most: int = LISTED) -> list[tuple[str, float]]:
         """Return the names with the largest values (n̄,), largest first.
 
-        Of joints whose names differ by a number or the side, such as those of a tail or two thighs,
-        only the one with the largest value is listed.
+        Of joints whose names differ by a number or the side, such as joints of a tail or two
+        thighs, only the one with the largest value is listed.
         """
         largest = np.zeros(len(self.names))
         named = self.of_vertex >= 0
@@ -162,7 +162,7 @@ class SkinNames:
 def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy) -> None:
     """Add to each report how far flesh moves, where, and which skin is hard; warn of still flesh.
 
-    `anatomy` is that of the model's build. The reports get the figures of `FleshMotion` and
+    `anatomy` is from the model's build. The reports get the figures of `FleshMotion` and
     `HardSkin`, and ``"advice"``, a reason and what to try, if flesh hardly moves or moves too much.
     """
     if not bakes:

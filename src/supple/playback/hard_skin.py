@@ -104,7 +104,7 @@ def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSk
 
 
 def _fixed_skin(model: Any) -> Bools | None:
-    """Return the mask (n̄,) of skin on fixed tet vertices; None for engines without such."""
+    """Return the mask (n̄,) of skin on fixed tet vertices; None for engines without them."""
     if not isinstance(model, FleshFields):
         return None
     fixed = np.zeros(len(model.mesh.vertices), bool)
@@ -202,7 +202,7 @@ def _why(entry: RegionEntry) -> str:
 
 
 def _listed(joints: Mapping[str, float]) -> str:
-    """Return names of joints, those with the largest area first."""
+    """Return names of joints, the largest area first."""
     names = [name for name in sorted(joints, key=lambda each: -joints[each]) if name]
     more = f" and {len(names) - MOST_JOINTS} more" if len(names) > MOST_JOINTS else ""
     return ", ".join(name[:LONGEST_NAME] for name in names[:MOST_JOINTS]) + more

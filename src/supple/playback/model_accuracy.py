@@ -1,8 +1,8 @@
 """Comparison of a reduced model with the full simulation at the end of a build.
 
-The liveliest part of the character's motions, or of the wiggle of a character without any, is
-played by the reduced and by the full model. Work is bounded by numbers of tets and iterations, not
-by the clock, so that the same model has the same accuracy on every machine.
+The reduced and the full model simulate the liveliest part of the character's motions; a character
+without motions plays the built-in motion "wiggle". Work is bounded by numbers of tets and
+iterations, not by the clock, so that the same model has the same accuracy on every machine.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ MORE = 1.6
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """How a model is compared with the full simulation: its engine, flesh and loads.
+    """Comparison of models with the full simulation: engine, flesh and loads.
 
     `automatic` is True if no option of `REDUCTION` was given, `stiffen` if the reduced flesh may be
     stiffened as `supple.bake` does; `flesh` and `scaled_loads` are as for `bake_simulator`.
@@ -121,7 +121,7 @@ class Comparison:
         """Show in the log why a model is built again, and how."""
         how = ", ".join(f"{name} {value}" for name, value in changes.items())
         with log.stage(STAGE):
-            log.tell(1.0, f"{distance_words(_distance(model))}; building again: {how}")
+            log.report(1.0, f"{distance_words(_distance(model))}; building again: {how}")
 
     def _measured(self, model: Any, log: BuildLog) -> Any:
         with log.stage(STAGE):
@@ -187,7 +187,7 @@ def _distance(model: Any) -> float:
 def _other_reduction(model: Any) -> dict[str, Any]:
     """Return options of the second build of a bad model: modes, or more columns.
 
-    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier ones;
+    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier motions;
     forces of modes are fitted to random displacements.
     """
     if model.report.get("elastic_error", {}).get("forces") == "motions":
@@ -236,7 +236,7 @@ def _compared(
     end: float,
     stiffness: float,
 ) -> Accuracy:
-    """Return the accuracy of frames (t, n̄, 3), compared with the true ones and the rig's."""
+    """Return the accuracy of frames (t, n̄, 3), compared with the true frames and the rig's."""
     errors = np.square(frames.astype(np.float64) - true).sum(axis=(0, 2))  # (n̄,)
     moved = float(np.square(true - rig).sum())
     reduced = float(np.square(frames - rig).sum())

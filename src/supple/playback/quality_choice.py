@@ -1,6 +1,6 @@
-"""Choice between the full simulation and the reduced one, by their expected times.
+"""Choice between the full and the reduced simulation, by their expected times.
 
-The times are those of one core of a desktop computer of 2024; only their ratio matters.
+The times are for one core of a desktop computer of 2024; only their ratio matters.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def choose_quality(
     given: bool,
     kept: bool,
 ) -> QualityChoice:
-    """Choose the full simulation where it takes at most about twice as long as the live one.
+    """Choose the full simulation where it takes at most about twice as long as a live bake.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Takes: frames of a motion played once, or of its cycles until two are alike."""
+"""Takes: frames of a motion played once, or of cycles repeated until they converge."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Take:
 
     player: Player | RefinedPlayer
     every: int
-    tell: Progress
+    progress: Progress
     steps: int = 0
     times: list[float] = field(default_factory=list)
     limits: dict[str, int] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Take:
         return self.frames
 
     def _cycles(self) -> None:
-        """Record cycles until two are alike; the frames include both ends."""
+        """Record cycles until two in a row agree within `CLOSED`; the frames include both ends."""
         assert self.frames is not None
         while not (self.at == len(self.frames) and self._is_last()):
             if self.at in (0, len(self.frames)):
@@ -148,9 +148,9 @@ class Take:
         Flesh that swings widely may repeat itself after several cycles only, or never.
         """
         warn(
-            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh is still '
-            f"{100 * (self.gap or 0):.1f} % of the size from the cycle before; two cycles are "
-            "blended so that the loop closes; more damping or firmer flesh would close the loop"
+            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh still '
+            f"differs by {100 * (self.gap or 0):.1f} % of the size from one cycle to the next; two "
+            "cycles are blended to close the loop; use more damping or firmer flesh"
         )
         self.blended = True
 
@@ -165,7 +165,7 @@ class Take:
             self._record(k, last)
             self.at = k + 1
             if k or self.player.loop:
-                self.tell(k / last, what)
+                self.progress(k / last, what)
             self.kept(self)
 
     def _record(self, k: int, last: int) -> None:
@@ -262,7 +262,7 @@ class Take:
 
 
 def stable_take(
-    player_with: Callable[[float], Player], every: int, tell: Progress, stiffen: bool
+    player_with: Callable[[float], Player], every: int, progress: Progress, stiffen: bool
 ) -> Take:
     """Record a take with the softest flesh that the motion allows.
 
@@ -272,7 +272,7 @@ def stable_take(
     """
     best: Take | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:
-        take = Take(player_with(factor), every, _stiffness_progress(tell, factor))
+        take = Take(player_with(factor), every, _stiffness_progress(progress, factor))
         take.recorded()
         take.stiffness = factor
         if best is None or take.limited < best.limited:
@@ -289,18 +289,18 @@ def stable_take(
     return best
 
 
-def _stiffness_progress(tell: Progress, factor: float) -> Progress:
+def _stiffness_progress(progress: Progress, factor: float) -> Progress:
     if factor == 1:
-        return tell
-    return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")
+        return progress
+    return lambda part, what: progress(part, f"{what}, {factor:g} times as stiff")
 
 
 def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> dict[str, Any]:
     """Return the readings of a step in the clip's frame; `moved` (4, 4) maps to the simulator's.
 
-    They are those of `StepState.readings`, with ``"torques"`` by bone and, for a `SoftContact`,
-    ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in N,
-    ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
+    They are the values of `StepState.readings`, with ``"torques"`` by bone and, for a
+    `SoftContact`, ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in
+    N, ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
     """
     if state is None:
         return {}

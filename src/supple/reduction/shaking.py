@@ -46,7 +46,7 @@ _STILL = 1e-9
 
 class Shaking(NamedTuple):
     """Displacements and elastic forces of a body under random accelerations, (n, 3, t) each, in
-    single precision, as a build stores those of all poses.
+    single precision, as a build stores them for all poses.
     """
 
     displacements: Singles
@@ -66,7 +66,7 @@ def shake(
     free or cannot be simulated. The same seed gives the same result, bit for bit.
 
     Accelerations are affine in position, so that limbs are accelerated together and apart, and
-    those of the rig's parameters (`moves` (n, 3, k), ∂Φ/∂p in any units), so that a tail is
+    accelerations of the rig's parameters (`moves` (n, 3, k), ∂Φ/∂p in any units), so that a tail is
     accelerated alone. Their amplitudes are splines of random numbers. Lengths are relative to the
     body's size, and times to its period under its own weight.
     """

@@ -96,7 +96,7 @@ def write_batch_page(folder: Path) -> Path:
 
 
 def _result(line: dict[str, Any]) -> str:
-    """Return the name of the result of a journal line; several jobs may write the same one."""
+    """Return the name of the result of a journal line; several jobs may write the same result."""
     return str(line.get("output") or line.get("job"))
 
 

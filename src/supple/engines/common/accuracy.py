@@ -72,7 +72,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self | None:
-        """Return the accuracy in the report of a model, checked; None if it has none."""
+        """Return the checked accuracy in the report of a model; None if the report has none."""
         values = report.get(ACCURACY)
         if values is None:
             return None

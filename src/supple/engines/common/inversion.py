@@ -1,9 +1,9 @@
-"""Flesh that stays inside out is led back: constants and the watch on its duration.
+"""Restoration of inverted flesh: constants, and detection of flesh that stays inverted.
 
-Materials push inverted tets back, but a reduced body can be in equilibrium inside out, or be so
+Materials push inverted tets back, but a reduced body can be in equilibrium while inverted, or so
 soft that it takes seconds to return. Flesh that has been inverted for `PATIENCE` without loads is
-led to its rest shape along the ray from it, with the time constant `RETURN`, until its tets are
-well oriented. So it is back within a tenth of a second. Other steps do not change.
+scaled towards its rest shape, with the time constant `RETURN`, until its tets are well oriented.
+This takes less than a tenth of a second. Other steps do not change.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled_fused
 from supple.mesh.tets import TetMesh
 
-#: Seconds for which flesh may be inverted, and the time constant in s of its way back.
+#: Seconds for which flesh may be inverted, and the time constant in s of its restoration.
 PATIENCE, RETURN = 0.02, 0.0125
-#: Least det F of all tets at which the way back ends.
+#: Least det F of all tets at which the restoration ends.
 RESTORED = 0.7
 #: Seconds between two checks of flesh that was not inverted.
 SELDOM = 0.02
@@ -32,8 +32,8 @@ class InversionWatch:
     """Watch on the time for which flesh is inverted."""
 
     def __init__(self) -> None:
-        #: Seconds for which flesh has been inverted, whether it is led back (1 or 0), and seconds
-        #: since `update`.
+        #: Seconds for which flesh has been inverted, whether it is being restored (1 or 0), and
+        #: seconds since `update`.
         self.state = np.zeros(3)
         self._kept = np.zeros(3)
 
@@ -55,11 +55,11 @@ class InversionWatch:
         return self.state[2] > SELDOM or self.state[0] > 0.0 or self.state[1] > 0.0
 
     def update(self, inverted: float, lowest: float, loaded: bool, h: float) -> tuple[bool, float]:
-        """Return whether flesh is inverted after a step of h, and the factor that leads it back.
+        """Return whether flesh is inverted after a step of h, and the factor on its coordinates.
 
-        The factor on its coordinates is 1 for flesh that is not led back. `inverted` is the
+        The factor is below 1 while the flesh is being restored, otherwise 1. `inverted` is the
         inverted part of the volume, `lowest` the least det F. Flesh with loads or contacts is not
-        led back, as they may hold it.
+        restored, as they may hold it.
         """
         found, self.state[2] = inverted > INVERTED_PART, 0.0
         if found and not loaded:
@@ -70,8 +70,8 @@ class InversionWatch:
             self.state[1] = 1.0
         if self.state[1] and (loaded or lowest >= RESTORED):
             self.reset()
-        leads = self.state[1] > 0.0
-        return found or leads, math.exp(-h / RETURN) if leads else 1.0
+        restoring = self.state[1] > 0.0
+        return found or restoring, math.exp(-h / RETURN) if restoring else 1.0
 
 
 class WatchedTets:
@@ -100,7 +100,7 @@ def volume_ratios(tets: Ints, x: Floats, rest: Floats, volumes: Floats, out: Flo
     """Write the inverted part of the volume, and the least ratio of volumes, to `out` (2,).
 
     `x` and `rest` (n, 3) are deformed and undeformed positions, `volumes` (t,) the volumes that
-    tets stand for. Tets that are flat or inverted at rest are left out.
+    tets represent. Tets that are flat or inverted at rest are left out.
     """
     total, inverted, lowest = 0.0, 0.0, math.inf
     for e in range(len(tets)):

@@ -86,7 +86,7 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
 
 
 def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
-    """Return indices of the parameters that match a name or pattern; raise an error for none."""
+    """Return indices of parameters that match a name or pattern; raise an error if none does."""
     if not isinstance(pattern, str):
         raise SuppleError(f"free names are texts such as 'tail*', not {pattern!r}")
     lower = pattern.casefold()
@@ -257,8 +257,8 @@ def tuned_springs(
 def joint_springs(model: RigSpaceModel) -> Floats:
     """Return κ (k,) with which each angle alone would swing at `JOINT_HERTZ` or more.
 
-    All angles of a joint have the spring of the heaviest. With weaker springs, the end of a husky's
-    tail twisted by 17° and back within four frames.
+    All angles of a joint have the spring of its heaviest angle. With weaker springs, the end of a
+    husky's tail twisted by 17° and back within four frames.
     """
     k = len(model.entries)
     mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]

@@ -114,7 +114,7 @@ class RigSpaceSimulator(ContactSimulator):
         sub-steps is adapted to it, see `supple.engines.rig_space.error_control`. None for sub-steps
         of length `substep`.
     integrator
-        Name in `supple.dynamics.INTEGRATORS`, of one with compiled code; ``"bdf2"`` damps
+        Name of a compiled integrator in `supple.dynamics.INTEGRATORS`; ``"bdf2"`` damps
         vibrations least.
     iterations
         Gauss–Newton iterations per sub-step.
@@ -350,12 +350,12 @@ class RigSpaceSimulator(ContactSimulator):
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
         loaded = loads is not None or "contacts" in report.counts
-        limits += self._lead_back(pose, root, loaded)
+        limits += self._restore(pose, root, loaded)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
 
-    def _lead_back(self, pose: Floats, root: Floats, loaded: bool) -> tuple[str, ...]:
-        """Lead flesh that stays inside out towards the key pose; return acting limits."""
+    def _restore(self, pose: Floats, root: Floats, loaded: bool) -> tuple[str, ...]:
+        """Restore flesh that stays inverted towards the key pose; return acting limits."""
         if not self._watch.is_due(self._h):
             return ()
         found = self._watched.ratios(self._solver.x, self._solver.key)

@@ -105,7 +105,7 @@ class SkinPush:
         obstacles: Sequence[Obstacle],
         rub: FrictionStart | None = None,
     ) -> SkinContact | None:
-        """Return the skin's contact with obstacles at a predicted pose; None if none touches it."""
+        """Return the skin's contact with obstacles at a predicted pose; None if there is none."""
         world = self._in_world(pose, root)
         touch: SkinContact | None = None
         before: Floats | None = None

@@ -107,7 +107,7 @@ class BodySystem:
         self._springs.drags[:] = 2 * self.model.inertias * slow
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
-        """Set gravity (3,) in m/s², and its preload with bone rotations `rest` (K, 3, 3)."""
+        """Set gravity (3,) in m/s², and unless `sag` its preload at rotations `rest` (K, 3, 3)."""
         self.gravity[:] = gravity
         self._preload[:] = 0.0
         if not self._sag:
@@ -191,7 +191,7 @@ class BodySystem:
     ) -> None:
         """Write gradient and Hessian at the current bones, flesh and objects.
 
-        `pushed` is skin vertices (k,) and forces (k, 3) on them in N; None for no forces.
+        `pushed` has skin vertices (k,) and forces (k, 3) on them in N; None for no forces.
         """
         model, points, tau = self.model, self._points, self._tau
         gradient, hessian, bones = self._gradient, self._hessian, self._bones
@@ -303,10 +303,10 @@ class BodySystem:
             self._start_history(0.0, 0.0)
         return good
 
-    def lead_back(self, chain: BoneChain, start: BoneChain, h: float, loaded: bool) -> set[str]:
-        """Lead flesh that stays inside out to rest, after a stage of h; return acting limits.
+    def restore_shape(self, chain: BoneChain, start: BoneChain, h: float, loaded: bool) -> set[str]:
+        """Restore flesh that stays inverted, after a stage of h; return acting limits.
 
-        Flesh that is stretched beyond `FARTHEST` is cut to it. Flesh in contact is not changed.
+        A stretch beyond `FARTHEST` is scaled down to it. Flesh in contact is not changed.
         """
         if not self._watch.is_due(h):
             return set()

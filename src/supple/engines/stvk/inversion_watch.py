@@ -1,9 +1,9 @@
-"""Watch on bodies that stay inside out, and their way back.
+"""Detection of StVK bodies that stay inverted, and their return to the rest shape.
 
-Forces of Saint Venant–Kirchhoff bodies vanish where they are squeezed flat, so that an inverted
-body can be in equilibrium. The deformation gradient F = I + Σ_k q_k G_k is sampled at some points
-of the body, a few in each step. Where samples stay inverted without a load, q is led back to zero
-along its ray until all samples are well oriented. Other steps do not change.
+Forces of a Saint Venant–Kirchhoff body vanish where it is flattened, so an inverted body can be in
+equilibrium. The deformation gradient F = I + Σ_k q_k G_k is evaluated at a few sample points in
+each step. If samples stay inverted without a load, q is scaled towards zero in each step until det
+F exceeds `RESTORED` at all samples. Other steps do not change.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from supple.engines.stvk.model import StvkModel
 
 #: Number of samples, and the number of neighbours that F is fitted to.
 SAMPLES, NEIGHBOURS = 40, 12
-#: Samples of a block, which are evaluated together, and the time in s in which all are looked at.
+#: Samples per block, evaluated together, and the period in s in which all samples are checked.
 BLOCK, SWEEP = 4, 0.02
 #: Part of the samples that must be inverted.
 INVERTED = 0.04
 #: Largest relative error of the fitted F of a sample, and its least thickness relative to its
 #: length: neighbours may lie on other parts of the body, or in a plane.
 POOR_FIT, THIN = 0.5, 1e-3
-#: Largest |F − I| at the start of the way back; farther q is cut.
+#: Largest |F − I| at the start of the restoration; a larger q is scaled down.
 FARTHEST = 10.0
 #: Entries of `WatchArrays.progress`: next block, inverted samples in this sweep and in the last
-#: one, whether the body is to be led back, whether the last step did, and steps since the last
-#: block.
-NEXT, FOUND, FOUND_BEFORE, LEADING, LED, SKIPPED = range(6)
+#: sweep, whether the body is being restored, whether the last step restored it, and steps since
+#: the last block.
+NEXT, FOUND, FOUND_BEFORE, RESTORING, RESTORED_NOW, SKIPPED = range(6)
 
 
 class WatchArrays(NamedTuple):
@@ -108,24 +108,24 @@ def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
 
 @compiled_sums
 def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Look at some samples after a step of h; change q, v and a of a body that is led back.
+    """Check some samples after a step of h; change q, v and a of a body that is being restored.
 
-    Returns whether samples are inverted or the body is led back. A `loaded` body is not.
+    Returns whether samples are inverted or the body is restored. A `loaded` body is not restored.
     """
     progress, count = watch.progress, len(watch.blocks)
-    progress[LED] = 0
-    if progress[LEADING]:
-        _lead_back(math.exp(-h / RETURN), watch, q, v, a)
+    progress[RESTORED_NOW] = 0
+    if progress[RESTORING]:
+        _restore(math.exp(-h / RETURN), watch, q, v, a)
         return True
     progress[SKIPPED] += 1
     if progress[SKIPPED] * h * count >= SWEEP:
-        _look(h * progress[SKIPPED], loaded, watch, q, v, a)
+        _check_blocks(h * progress[SKIPPED], loaded, watch, q, v, a)
     return max(progress[FOUND], progress[FOUND_BEFORE]) > watch.least[0]
 
 
 @compiled_sums
 def is_loaded(force, watch):  # type: ignore[no-untyped-def]
-    """Return whether reduced forces (r,) are others than the weight."""
+    """Return whether reduced forces (r,) differ from the weight."""
     loaded = False
     for i in range(len(force)):
         loaded |= force[i] != watch.weight[i]
@@ -133,8 +133,8 @@ def is_loaded(force, watch):  # type: ignore[no-untyped-def]
 
 
 @compiled_sums
-def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Look at the next blocks, `seconds` after the last ones; begin the way back if it is time."""
+def _check_blocks(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Check the next blocks, `seconds` after the last check; start the restoration when due."""
     progress, count, bound = watch.progress, len(watch.blocks), 0.0
     progress[SKIPPED] = 0
     for i in range(len(q)):
@@ -155,8 +155,8 @@ def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
         watch.lasting[0] += max(SWEEP, seconds)
     progress[FOUND_BEFORE], progress[FOUND], progress[NEXT] = progress[FOUND], 0, 0
     if watch.lasting[0] > PATIENCE:
-        progress[LEADING] = 1
-        _lead_back(min(1.0, FARTHEST / bound), watch, q, v, a)
+        progress[RESTORING] = 1
+        _restore(min(1.0, FARTHEST / bound), watch, q, v, a)
 
 
 @compiled_fused
@@ -167,8 +167,8 @@ def _restart(watch):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _lead_back(part, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Scale q by `part` and stop it; end the way back if all samples are well oriented."""
+def _restore(part, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Scale q by `part`, zero v and a; end the restoration if no sample is below `RESTORED`."""
     for i in range(len(q)):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0
@@ -177,7 +177,7 @@ def _lead_back(part, watch, q, v, a):  # type: ignore[no-untyped-def]
         flat += _count_below(RESTORED, watch.blocks[block], q, watch.entries)
     if flat == 0:
         _restart(watch)
-    watch.progress[LED] = 1
+    watch.progress[RESTORED_NOW] = 1
 
 
 @compiled_fused

@@ -4,7 +4,7 @@ h − τ of an explicit step and one implicit stage of τ make all integrators t
 in `supple.dynamics.integrators`: M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w,
 with D = αM + βK, K taken where Newton's method begins.
 
-The tangent's coefficients are read as half of a symmetric matrix, in one stream. Those of K₂ are
+The tangent's coefficients are read as half of a symmetric matrix, in one stream. For K₂ they are
 symmetric in all four of a, b, c, d. With squares of q halved, they are a symmetric matrix of pairs
 ab by pairs cd, of which a step reads one half: it takes as long as its coefficients take to arrive
 from memory. The half is stored as it is read: in blocks of four rows by eight columns, pairs
@@ -270,7 +270,7 @@ def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-d
 
 @compiled_fused
 def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """Write (1 + τα + shift) M + τβ K_D + τ² K to the upper triangle, K_D that of damping."""
+    """Write (1 + τα + shift) M + τβ K_D + τ² K to the upper triangle; K_D is for damping."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
     at = 0

@@ -77,7 +77,7 @@ def shaken_shapes(
     """Return `count` shapes (n, 3, r), the mass-PCA of all motions, in frames of the first pose.
 
     `rests` (n, 3) are rest shapes of the poses, the neutral one first, and `shakings` the motions
-    there. Only the region moves; `mass` (n,) is that of all vertices.
+    there. Only the region moves; `mass` (n,) has the masses of all vertices.
     """
     rotations = pose_rotations(mesh, rests, np.minimum(np.arange(len(rests)) - 1, 0))
     unrotated = [

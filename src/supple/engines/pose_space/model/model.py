@@ -28,7 +28,7 @@ Ints = NDArray[np.int32]
 class PoseSpaceModel(ModelFields):
     """Reduced models of a character at several poses, aligned so that they blend (xu2016 §5 to §8).
 
-    Its fields are those of `FleshFields` and `ModelFields`: among them ``name``, the ``surface``
+    It has the fields of `FleshFields` and `ModelFields`: among them ``name``, the ``surface``
     with its ``rig`` and ``motions``, the tets ``mesh`` with their ``tet_rig``, the poses'
     ``pose_weights``, and the ``report`` of the build. `make` takes the results of a build's stages
     instead, and also rounds the rigs to the precision of the model file.

@@ -2,7 +2,7 @@
 
 x = C + R y(q), y measured from the mass centre; `rigid_integrals` has the kinetic energy.
 Lagrange's equations, with P the linear momentum, L the angular momentum about the mass centre in
-the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv that of q:
+the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv the momentum of q:
 
     Ṗ = F,   L̇ = torque,   R (IΩ + hv) = L,
     ṗ = ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v + Q.
@@ -54,7 +54,7 @@ from supple.engines.stvk.free.turning import (
     set_still,
     turned,
 )
-from supple.engines.stvk.inversion_watch import LED, watch_inversion
+from supple.engines.stvk.inversion_watch import RESTORED_NOW, watch_inversion
 from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, copy_row
 from supple.linalg.upper_triangle import packed_times
 
@@ -110,10 +110,10 @@ def fly(
 
 @compiled_fused
 def _watch(h, loaded, body, turning, spin):  # type: ignore[no-untyped-def]
-    """Lead back a body that stays inside out; return whether it is, see `watch_inversion`."""
+    """Restore a body that stays inverted; return whether it is inverted: see `watch_inversion`."""
     state, watch = body.state, body.watch
     inverted = watch_inversion(h, loaded, watch, state[POSITION], state[VELOCITY], state[CHANGE])
-    if watch.progress[LED]:
+    if watch.progress[RESTORED_NOW]:
         set_still(state, turning, spin)
     return inverted
 

@@ -2,9 +2,9 @@
 
     p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
 
-for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R those at the end of the step. Newton's
-matrix is that of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K: positive
-definite, and all of the equation but for terms that are h|Ω| times smaller.
+for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R at the end of the step. Newton's
+matrix is the matrix of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K:
+positive definite, and all of the equation but for terms that are h|Ω| times smaller.
 
 Six numbers are a symmetric matrix (xx, yy, zz, xy, xz, yz), four a unit quaternion (x, y, z, w)
 that rotates the body's frame into the world's.
