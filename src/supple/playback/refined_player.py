@@ -90,7 +90,7 @@ class RefinedPlayer:
         every: int,
         accuracy: float,
         most_work: float | None,
-        tell: Callable[[float, int], None],
+        progress: Callable[[float, int], None],
     ) -> None:
         self._player_with, self.every, self.accuracy, self._progress = (
             player_with,
