@@ -59,7 +59,7 @@ def motion_forces(
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
     displacement, forces = (
-        each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking
+        each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking[:2]
     )
     q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ displacement), np.float64)
     shapes, free = condensed_shapes(body, rest, basis, region)

@@ -296,7 +296,9 @@ class PoseTask:
     steps: int = 0
     """Seed of the shaking at this pose, and least number of its steps."""
     moves: Singles | None = None
-    """(n, 3, k) derivatives of the rig, along which the body is also shaken, or None."""
+    loads: Singles | None = None
+    """(n, 3, k) derivatives of the rig, and (n, 3, t) accelerations of the character's motions, by
+    which the body is also shaken, or None."""
 
 
 @dataclass(frozen=True, eq=False)

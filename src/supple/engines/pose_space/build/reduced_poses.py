@@ -149,7 +149,7 @@ class ReducedPoses:
 def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) -> Floats:
     """Shake the body at the poses of `tasks`, as a build does; return the shapes (n, 3, r)."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
-    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
+    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses, [None] * len(poses))]
     held = [shaking for shaking in shakings if shaking is not None]
     if len(held) < len(shakings):
         raise SuppleError(

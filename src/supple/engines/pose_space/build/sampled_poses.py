@@ -21,6 +21,7 @@ from supple.engines.pose_space.build.aligned_poses import (
     assess_pose,
     check_independent,
 )
+from supple.engines.pose_space.build.motion_loads import motion_loads
 from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.engines.pose_space.build.shaken_pose import (
@@ -151,7 +152,8 @@ class SampledPoses:
         (region,), (count,) = self.setup.regions, self.setup.modes
         flesh = self.setup.flesh
         with self.log.stage("shaking"):
-            tasks = shaken_tasks(self._tasks(), flesh.tet_rig, self.weights.poses)
+            loads = motion_loads(flesh.tet_rig, self.setup.character.motions, self.weights)
+            tasks = shaken_tasks(self._tasks(), flesh.tet_rig, self.weights.poses, loads)
             shakings = _all_or_none(self._computed(shake_pose, tasks))
             if shakings is not None:
                 rests = [task.rest for task in tasks]
