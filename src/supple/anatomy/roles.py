@@ -69,8 +69,8 @@ JOINTS = {
     "ear": "ear",
     "fin": "wing|feather|fin|flipper|fluke",
     "tail": "tail",
-    "hand": "hand|fist|wrist|palm|finger|thumb|index|pinky|pinkie|metacarpal|carpal|phalanx|phalange"
-    "|knuckle",
+    "hand": "hand|fist|wrist|palm|finger|thumb|index|pinky|pinkie|metacarpal|carpal|phalanx"
+    "|phalange|knuckle",
     "foot": "foot|feet|ankle|(index|ring|pinky|thumb)?toe|paw|ball|metatarsal|heel",
     "forearm": "forearm|lowerarm|lowarm|loarm|elbow|ulna",
     "shin": "shin|calf|lowerleg|lowleg|loleg|knee|tibia",
@@ -174,9 +174,10 @@ ARMS = re.compile("shoulder|arm|clavicle|collar|front|fore")
 def joint_roles(names: Sequence[str], parents: Sequence[int]) -> list[str | None]:
     """Return the role that each joint's name indicates among those of its skeleton.
 
-    `parents` are rows of the joints above, −1 for none. A "leg" below a thigh is a shin. If no
-    joint is named head or neck, numbered spines above the arms are a neck that ends in a head, and
-    those that are numbered against the hierarchy are a tail, as in Blender's meta-rigs.
+    `parents` are rows of the joints above, −1 for none. A "leg" is a shin if its side has a thigh
+    and no other shin. If no joint is named head or neck, numbered spines above the arms are a neck
+    that ends in a head, and those that are numbered against the hierarchy are a tail, as in
+    Blender's meta-rigs.
 
     >>> joint_roles(["Hips", "LeftUpLeg", "LeftLeg"], [-1, 0, 1])
     ['trunk', 'limb', 'shin']
@@ -187,6 +188,7 @@ def joint_roles(names: Sequence[str], parents: Sequence[int]) -> list[str | None
     roles = [joint_name_role(name) for name in names]
     plain = [normalised_name(name) for name in names]
     thighs = {side for side, word in plain if UPPER_LEGS.match(word)}
+    thighs -= {side for (side, _), role in zip(plain, roles, strict=True) if role == "shin"}
     spines: dict[int, int] = {}  # numbers by row
     for row, (side, word) in enumerate(plain):
         if side in thighs and SHINS.fullmatch(re.sub(r"\d+", "", word)):
