@@ -1,8 +1,8 @@
 """Joints of common skeletons with the part of the body that each one moves.
 
 Written from the names that the tools give, not copied from files. One joint a line, children
-indented; `*` is a side, and such a line with all below it counts for both; `a > b` is a chain. Roles
-come after the colon, several where a part lies between two, - for joints that are no part of a body.
+indented; `*` is a side, and such a line with all below it counts for both; `a > b` is a chain.
+Roles come after the colon, several where a part lies between two, - for joints outside the body.
 """
 
 from __future__ import annotations

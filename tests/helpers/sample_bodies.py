@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -214,7 +215,7 @@ def mannequin() -> BodyParts:
         }
         for carrier, chain in chains.items():
             above, places = carrier, [*chain.items()]
-            for (name, at), (_, end) in zip(places, places[1:], strict=False):
+            for (name, at), (_, end) in pairwise(places):
                 arm = carrier == "spine_02"
                 start = (at * x, 1.42, 0) if arm else (0.1 * x, at, 0)
                 stop = (end * x, 1.42, 0) if arm else (0.1 * x, end, 0)

@@ -105,10 +105,12 @@ class Anatomy:
 
     @cached_property
     def riding(self) -> Bools:
-        """Mask (n̄,) of components that follow the rig completely; all False if all do."""
+        """Mask (n̄,) of components that follow the rig completely; if all do, but the largest."""
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
+        if not stays.any():
+            stays[np.bincount(self.part, self.surface.vertex_areas()).argmax()] = True
         riding: Bools = ~stays[self.part]
-        return riding & (not riding.all())
+        return riding
 
     @cached_property
     def trunk_radius(self) -> float:

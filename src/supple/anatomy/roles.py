@@ -168,7 +168,7 @@ def joint_name_role(name: str) -> str | None:
 #: Upper part of a leg, below which a "leg" is a shin; and joints that carry arms.
 UPPER_LEGS = re.compile("upleg|upperleg|thigh")
 SHINS = re.compile("leg(stretch|twist|roll|bend|fk|ik)*")
-ARMS = re.compile("shoulder|arm|clavicle|collar|front|fore")
+ARMS = re.compile("shoulder|(upper|up)?arm|clavicle|collar|front|fore")
 
 
 def joint_roles(names: Sequence[str], parents: Sequence[int]) -> list[str | None]:
