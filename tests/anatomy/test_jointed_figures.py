@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ from supple.formats.load import load
 from supple.playback.bake_model import body_plan_of
 from supple.playback.baking import bake
 
-#: Row of the belly among the mannequin's skins, and the piece of one forearm.
+#: Row of the belly among the mannequin's skins.
 BELLY = 1
-SMALL = {"quality": "live", "tets": 1500, "modes": 10, "most_poses": 2}
+SMALL: dict[str, Any] = {"quality": "live", "tets": 1500, "modes": 10, "most_poses": 2}
 
 
 def hard_pieces(anatomy: Anatomy) -> list[float]:

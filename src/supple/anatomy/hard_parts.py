@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.loose_parts import Components
 from supple.anatomy.region_entries import EDITED, RegionEntry
 from supple.anatomy.roles import HARD, ROLES, label_role
 from supple.anatomy.skin_maps import MOST_LABELLED
-from supple.arrays import Bools, Floats
+from supple.arrays import Bools
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.user_cache import Arrays
@@ -106,7 +107,7 @@ def jointed_warning(character: Character) -> str | None:
     return f"{character.name}: {what}; it follows the rig. If it should move, {SOFTER}"
 
 
-def listed_parts(parts: Arrays, shares: Floats) -> list[HardPart]:
+def listed_parts(parts: Arrays, shares: NDArray[Any]) -> list[HardPart]:
     """Return parts with their fractions of the area, largest first, without small ones."""
     rows = zip((THIN, *parts["names"]), (SOLID, *parts["reasons"]), shares, strict=True)
     listed = [HardPart(str(name), float(share), str(why)) for name, why, share in rows]
