@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from helpers.sample_bodies import figure
+from helpers.sample_bodies import BodyParts, figure, rod
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import RegionEntry
 
@@ -33,6 +33,18 @@ def doubted(entries: Mapping[str, RegionEntry]) -> set[str]:
 
 def test_names_that_fit_are_not_doubted():
     assert doubted(found({})) == set()
+
+
+def test_an_arm_alone_is_not_in_the_middle_of_a_body():
+    """A plane along it mirrors each region onto itself."""
+    parts = BodyParts()
+    names = ["upperarm.L", "forearm.L", "hand.L"]
+    for k, name in enumerate(names):
+        parts.joint(name, names[k - 1] if k else None, (0.3 * k, 0, 0))
+    parts.skin(rod((-0.05, 0, 0), (0.8, 0, 0), [0.07] * 12 + [0.05] * 8), names, 0.08)
+    entries = anatomy_of(parts.character()).entries
+    assert doubted(entries) == set()
+    assert entries["hand.L"].role == "hand"
 
 
 def test_a_forearm_called_spine_is_a_forearm():

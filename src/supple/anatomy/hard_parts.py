@@ -33,7 +33,7 @@ THIN = "thin parts"
 #: Fraction of hard skin above which it is a reason for flesh that hardly moves.
 MOSTLY_HARD = 0.5
 #: What to do if hard skin should move.
-SOFTER = "use anatomy none, or make parts soft in an anatomy file"
+SOFTER = "make parts soft in an anatomy file, or use anatomy none"
 
 
 @dataclass(frozen=True)

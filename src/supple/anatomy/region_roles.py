@@ -101,7 +101,7 @@ def _doubted_names(
             found[region] = "it is one of a pair outside the trunk"
         elif role in NO_MIDDLE and region == shape.root and not r.sides[region] and large >= 2:
             found[region] = "it is the middle of a body with limbs"
-        elif role in (*LIMB_PARTS, *ENDS) and sided and middle:
+        elif role in (*LIMB_PARTS, *ENDS) and sided and middle and shape.limbs:
             found[region] = "it is in the middle, not on one side"
         elif paired and named[twin] not in (None, role, "prop") and role != "prop":
             found[region] = f'the same part on the other side is called "{names[twin]}"'
