@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from supple.anatomy.roles import RegionRole, joint_name_role
+from supple.anatomy.roles import RegionRole
 from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import normalised_name
@@ -55,16 +55,22 @@ PALM, FINGER = 0.5, 0.4
 class BodyLayout:
     """Tree of regions, rooted at the trunk; finds the role of each region.
 
+    `names` (k,) are those of the joints, "" where they do not count, with the roles `name_roles`.
     `small` (k,) counts small components on each region, such as eyes; `ears` are the regions with
     paired outgrowths. `above` (k,) is the parent of each region, `below` are its children, and
     `weight` (k,) is the part of the skin's area in its subtree.
     """
 
     def __init__(
-        self, regions: SkinRegions, names: Sequence[str], small: Ints, ears: Collection[int]
+        self,
+        regions: SkinRegions,
+        names: Sequence[str],
+        name_roles: Sequence[str | None],
+        small: Ints,
+        ears: Collection[int],
     ) -> None:
         self.regions, self.names, self.small, self.ears = regions, names, small, set(ears)
-        self.name_roles = [joint_name_role(name) for name in names]
+        self.name_roles = name_roles
         self.name_sides = [normalised_name(name)[0] for name in names]
         self._root_at(regions.central([role == "trunk" for role in self.name_roles]))
         while (inner := self._towards_limbs()) is not None:

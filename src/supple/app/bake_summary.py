@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from supple.anatomy.hard_parts import hard_parts_text, hard_share_text
 from supple.app.command_files import print_rows
 from supple.engines.common.accuracy import distance_words
 from supple.errors import one_line
 from supple.mesh.topology import counted
 from supple.playback.flesh_motion import STILL
-from supple.playback.hard_skin import hard_parts_text, hard_share_text
 from supple.playback.progress_bar import console
 from supple.rig.baked_motion import BakedMotion
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from supple.anatomy.hard_parts import MOSTLY_HARD, SOFTER, HardSkin
 from supple.anatomy.skin_regions import leading_joints
 from supple.arrays import Bools, Floats, Ints
 from supple.errors import SuppleError, warn
 from supple.playback.bake_model import GivenAnatomy
-from supple.playback.hard_skin import HardSkin, hard_skin
+from supple.playback.hard_skin import hard_skin
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.joint_names import normalised_name
@@ -26,8 +27,6 @@ STILL, TOO_MUCH = 0.002, 0.2
 CALM = 1.0
 #: The same for a rig that does not move at all.
 UNMOVED = 1e-3
-#: Fraction of hard skin above which it explains still flesh.
-MOSTLY_HARD = 0.5
 #: Most regions that a report lists.
 LISTED = 3
 
@@ -216,7 +215,7 @@ def _still_advice(motion: FleshMotion, hard: HardSkin | None, stiffened: float) 
 
 def _softer(hard: HardSkin) -> str:
     if hard.parts:
-        return "make parts soft in an anatomy file, or use anatomy none"
+        return SOFTER
     return "build a model with fewer fixed vertices"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supple.anatomy.roles import joint_name_role
+from supple.anatomy.roles import joint_roles
 from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.engines.rig_space.model import RigSpaceModel
@@ -171,7 +171,7 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         if parent >= 0:
             busy[parent] |= busy[joint]
             hangs[parent] += hangs[joint]
-    roles = [joint_name_role(name) for name in skeleton.names]
+    roles = joint_roles(skeleton.names, skeleton.parents.tolist())
     for joint in range(skeleton.n_joints):
         parent = skeleton.parents[joint]
         if busy[joint] or parent < 0 or hangs[joint] > LARGEST_CHAIN:
