@@ -244,7 +244,8 @@ def test_motions_follow_random_accelerations_in_every_third_of_the_samples() -> 
     assert random[:100].sum() == 60  # the last third of both is held out
     assert np.array_equal(both.displacements[..., random], alone.displacements)
     parts = [both.displacements[..., which] * both.factors[which] for which in (random, ~random)]
-    np.testing.assert_allclose(*(np.square(part).sum() for part in parts), rtol=1e-4)
+    first, second = (np.square(part).sum() for part in parts)
+    np.testing.assert_allclose(first, second, rtol=1e-4)
     moved = both.displacements[..., ~random]
     assert abs(moved[:, 2]).max() > 10 * abs(moved[:, 1]).max()
 

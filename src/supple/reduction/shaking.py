@@ -109,8 +109,12 @@ def _mixed(first: Shaking, second: Shaking) -> Shaking:
     order = np.r_[0:i, a : a + j, i:a, a + j : a + b]
     sums = [np.square(each[0], dtype=np.float64).sum() for each in (first, second)]
     factor = np.sqrt(sums[0] / sums[1]) if sums[1] > 0 else 0.0
-    pairs = zip(first, (second[0], second[1], factor * second[2]), strict=True)
-    return Shaking(*(np.concatenate(pair, axis=-1)[..., order] for pair in pairs))
+    displacements, forces = (
+        np.concatenate(pair, axis=-1)[..., order]
+        for pair in zip(first[:2], second[:2], strict=True)
+    )
+    factors = np.append(first.factors, factor * second.factors)[order]
+    return Shaking(displacements, forces, factors)
 
 
 class _Excitation:
@@ -188,7 +192,7 @@ class _Excitation:
             w = solver.solve(problem, at.v + tau * at.a, StepReport())
             return u + tau * w, w
 
-        snapshots = Shaking(*np.empty((2, n, 3, steps), np.float32), np.ones(steps))
+        displacements, forces = np.empty((2, n, 3, steps), np.float32)
         at = StepStart(*np.zeros((3, n, 3)))
         for k in range(steps):
             external.reshape(-1)[self.free] = -self.masses[self.free] * acceleration(k)
@@ -196,9 +200,9 @@ class _Excitation:
             if not np.abs(u).max() < _FARTHEST * body.mesh.size:
                 raise SolverError("the simulation of the body diverges")
             at = StepStart(u, v, a, (at.u, at.v))
-            snapshots.displacements[:, :, k] = u
-            snapshots.forces[:, :, k] = body.force(self.rest + u, self.rest)
-        return snapshots
+            displacements[:, :, k] = u
+            forces[:, :, k] = body.force(self.rest + u, self.rest)
+        return Shaking(displacements, forces, np.ones(steps))
 
 
 def _farthest(fields: Floats) -> Floats:
