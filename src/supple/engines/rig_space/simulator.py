@@ -174,11 +174,11 @@ class RigSpaceSimulator(ContactSimulator):
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
         self._target, self._load, self._placed = np.zeros((3, n, 3))
-        self._push = np.zeros(len(model.entries))
+        self._push, self._contact_push = np.zeros((2, len(model.entries)))
         self._c = np.zeros(self._solver.size)
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
-        self._watch = InversionWatch()
+        self._watch = InversionWatch(_elastic_energy(model))
         self._watched = WatchedTets.of(model.mesh, model.moving_tets, self._solver.vertices)
         self._control: ErrorControl | None = None
         if chosen.tolerance is not None:
@@ -333,7 +333,7 @@ class RigSpaceSimulator(ContactSimulator):
         into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
         write_weights(self._masses, gravity, self._load)
-        self._push[:] = 0.0
+        self._push[:], self._contact_push[:] = 0.0, 0.0
         if loads is not None:
             posed = self._free_pose(pose, away.x)
             self._push += self._skin_push.pushed(posed, loads[0], loads[1] @ turn)
@@ -349,17 +349,17 @@ class RigSpaceSimulator(ContactSimulator):
         out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
-        loaded = loads is not None or "contacts" in report.counts
-        limits += self._lead_back(pose, root, loaded)
+        limits += self._lead_back(pose, root)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
 
-    def _lead_back(self, pose: Floats, root: Floats, loaded: bool) -> tuple[str, ...]:
+    def _lead_back(self, pose: Floats, root: Floats) -> tuple[str, ...]:
         """Lead flesh that stays inside out towards the key pose; return acting limits."""
         if not self._watch.is_due(self._h):
             return ()
         found = self._watched.ratios(self._solver.x, self._solver.key)
-        inverted, part = self._watch.update(*found, loaded, self._h)
+        held = self._watch.is_held(found[0], self._load_work())
+        inverted, part = self._watch.update(*found, held, self._h)
         if part < 1.0:
             self._c *= part
             ends = (self.pose, self.root, self._target), (pose, root, self._placed)
@@ -370,6 +370,15 @@ class RigSpaceSimulator(ContactSimulator):
             self._away.reset(self._c)
         return ("inversion",) if inverted else ()
 
+    def _load_work(self) -> float:
+        """Return the work in J of forces and contacts that may hold flesh where it is.
+
+        Forces may be those of a hand's spring beyond its goal, with negative work. Contacts with
+        negative work push flesh back.
+        """
+        c = self._c[: len(self._push)]
+        return max(abs(float(self._push @ c)), float(self._contact_push @ c)) / self._stiffness
+
     def _advance_in_contact(self, stage: StageProblem, root: Floats) -> SolverReport:
         """Solve a stage with contact forces of obstacles at the predicted pose."""
         guess = self._free_pose(stage.pose, stage.guess)
@@ -378,7 +387,9 @@ class RigSpaceSimulator(ContactSimulator):
             return self._solver.advance(stage, self._c)
         stage.contact = touch.matrix, touch.pull
         report, k = self._solver.advance(stage, self._c), len(self._push)
-        report.counts |= touch.readings(self._c[:k] - stage.guess[:k])
+        change = self._c[:k] - stage.guess[:k]
+        report.counts |= touch.readings(change)
+        self._contact_push[:] = touch.forces(change)
         return report
 
     def _friction_start(self) -> FrictionStart | None:
@@ -394,7 +405,7 @@ class RigSpaceSimulator(ContactSimulator):
         if not math.isfinite(far):
             c[:] = 0.0
             solver.place(pose, c)
-            return ("not finite",)
+            return ("reset",)
         if far <= limit:
             return ()
         c *= limit / far
@@ -448,3 +459,9 @@ def _checked_span(name: str, value: float) -> float:
     if not 1e-6 <= span <= 1:
         raise SuppleError(f"{name} is {span:g} s; it must be between 1e-6 and 1")
     return span
+
+
+def _elastic_energy(model: RigSpaceModel) -> float:
+    """Return ∫E dV over the moving flesh in J, with E Young's modulus."""
+    young = np.broadcast_to(model.material.young, len(model.mesh.tets))
+    return float((young * model.mesh.volumes())[model.moving_tets].sum())

@@ -66,6 +66,11 @@ class SkinContact:
         self._force -= grip @ tangential
         self._slope += self._turn @ held.sum(axis=0)
 
+    def forces(self, change: Floats) -> Floats:
+        """Return the forces b − AΔp (k,) on the parameters after a change Δp (k,)."""
+        acting: Floats = self.pull - self.matrix @ change
+        return acting
+
     def readings(self, change: Floats) -> dict[str, Any]:
         """Return the number of contacts, and the force on them in N after a change Δp (k,)."""
         return {"contacts": self._count, "contact_force": self._force - self._slope @ change}

@@ -74,7 +74,8 @@ class BodySystem:
         mass = _flesh_mass(model.points, model.masses, self._m)
         self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
-        self._watch, self._found = InversionWatch(), np.zeros(3)
+        energy = float(model.material.young) * float(model.flesh.volumes.sum())
+        self._watch, self._found = InversionWatch(energy), np.zeros(3)
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
         self._springs = joint_springs(model.inertias, limits)
@@ -303,19 +304,33 @@ class BodySystem:
             self._start_history(0.0, 0.0)
         return good
 
-    def lead_back(self, chain: BoneChain, start: BoneChain, h: float, loaded: bool) -> set[str]:
+    def lead_back(
+        self,
+        chain: BoneChain,
+        start: BoneChain,
+        h: float,
+        skin: BodyPoints,
+        pushed: tuple[Ints, Floats] | None,
+    ) -> set[str]:
         """Lead flesh that stays inside out to rest, after a stage of h; return acting limits.
 
-        Flesh that is stretched beyond `FARTHEST` is cut to it. Flesh in contact is not changed.
+        Flesh that is stretched beyond `FARTHEST` is cut to it, unless contacts hold it. `pushed` is
+        as for `evaluate`.
         """
         if not self._watch.is_due(h):
             return set()
         write_orientation(self.model.flesh, self.phi, self._found)
         inverted, lowest, largest = self._found.tolist()
-        touches = self._contact.count > 0
-        found, part = self._watch.update(inverted, lowest, loaded or touches, h)
+        by_forces, by_contacts = 0.0, 0.0
+        if inverted > 0.0 or largest > FARTHEST:
+            # Forces may be those of a hand's spring beyond its goal, with negative work. Contacts
+            # with negative work push flesh back.
+            by_forces = abs(self._work(chain, skin, pushed))
+            by_contacts = self._work(chain, skin, self._contact.loads())
+        held = self._watch.is_held(inverted, max(by_forces, by_contacts) / self.stiff)
+        found, part = self._watch.update(inverted, lowest, held, h)
         limits = {"inversion"} if found else set()
-        if largest > FARTHEST and not touches:
+        if largest > FARTHEST and not self._watch.is_held(inverted, by_contacts / self.stiff):
             part *= FARTHEST / largest
             limits.add("displacement")
         if part < 1.0:
@@ -325,6 +340,19 @@ class BodySystem:
             self._points.place(chain, self.phi)
             self._start_history((self._points.x - before) / h, rates)
         return limits
+
+    def _work(
+        self, chain: BoneChain, skin: BodyPoints, loads: tuple[Ints, Floats] | None
+    ) -> float:
+        """Return the work in J of forces (k, 3) on skin vertices (k,) on the flesh's motion."""
+        if loads is None or not len(loads[0]):
+            return 0.0
+        vertices, forces = loads
+        ends = []
+        for phi in (np.zeros(self._m), self.phi):
+            skin.place_some(vertices, chain, phi)
+            ends.append(skin.x[vertices])
+        return float(np.sum(forces * (ends[1] - ends[0])))
 
     def state_arrays(self) -> dict[str, Floats]:
         """Return the arrays that later stages depend on, by name."""

@@ -2,8 +2,9 @@
 
 Forces of Saint Venant–Kirchhoff bodies vanish where they are squeezed flat, so that an inverted
 body can be in equilibrium. The deformation gradient F = I + Σ_k q_k G_k is sampled at some points
-of the body, a few in each step. Where samples stay inverted without a load, q is led back to zero
-along its ray until all samples are well oriented. Other steps do not change.
+of the body, a few in each step. Where samples stay inverted and no load holds them, q is led back
+to zero along its ray until all samples are well oriented. Other steps do not change. Which loads
+hold is in `supple.engines.common.inversion`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
-from supple.engines.common.inversion import PATIENCE, RESTORED, RETURN
+from supple.engines.common.inversion import HOLDS, LONGEST, PATIENCE, RESTORED, RETURN
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 
@@ -43,26 +44,27 @@ class WatchArrays(NamedTuple):
     blocks: Floats  # (b, r, 36) G of the samples of a block; zeros fill up the last one
     reaches: Floats  # (r,) largest spectral norm of G over the samples, of each column
     weight: Floats  # (r,) reduced weight: other forces are loads
-    least: Floats  # (1,) number of samples that must be inverted
-    lasting: Floats  # (1,) seconds for which samples have been inverted
+    bounds: Floats  # (2,) number of samples that must be inverted, and ∫E dV in J of a sample
+    lasting: Floats  # (1,) seconds for which samples have been inverted, or the body led back
     progress: Ints  # (6,) see `NEXT`
     entries: Floats  # (36,) scratch: F − I of the samples of a block
 
     @classmethod
     def of(cls, model: StvkModel | CubicModel, weight: Floats) -> WatchArrays:
         """Return arrays for a model; without a mesh there are no samples, and nothing acts."""
-        r, gradients = model.modes, np.zeros((0, 9, model.modes))
+        r, gradients, energy = model.modes, np.zeros((0, 9, model.modes)), 0.0
         if isinstance(model, StvkModel):
             gradients = sampled_gradients(model.rest, model.basis)
+            energy = _elastic_energy(model)
         count = len(gradients)
         squares = gradients.reshape(-1, 3, 3, r).transpose(0, 3, 1, 2)
         reaches = np.linalg.norm(squares, 2, axis=(2, 3)).max(axis=0, initial=0.0)
         filled = np.zeros((-(-count // BLOCK) * BLOCK, 9, r))
         filled[:count] = gradients
         blocks = np.ascontiguousarray(filled.reshape(-1, 9 * BLOCK, r).swapaxes(1, 2))
-        least, progress = np.array([INVERTED * count]), np.zeros(6, np.int64)
-        entries = np.zeros(9 * BLOCK)
-        return cls(blocks, reaches, weight.copy(), least, np.zeros(1), progress, entries)
+        bounds = np.array([INVERTED * count, energy / max(count, 1)])
+        progress, entries = np.zeros(6, np.int64), np.zeros(9 * BLOCK)
+        return cls(blocks, reaches, weight.copy(), bounds, np.zeros(1), progress, entries)
 
     def reset(self) -> None:
         """Restart the watch."""
@@ -106,34 +108,44 @@ def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
     return found
 
 
+def _elastic_energy(model: StvkModel) -> float:
+    """Return ∫E dV over the body in J, with E Young's modulus."""
+    groups = model.groups
+    if model.inertia is None:  # a model of an old file
+        return float(groups.young.mean() * np.prod(np.ptp(model.rest, axis=0)))
+    return float(groups.young @ model.inertia.volumes)
+
+
 @compiled_sums
-def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
+def watch_inversion(h, force, watch, q, v, a):  # type: ignore[no-untyped-def]
     """Look at some samples after a step of h; change q, v and a of a body that is led back.
 
-    Returns whether samples are inverted or the body is led back. A `loaded` body is not.
+    Returns whether samples are inverted or the body is led back. `force` (r,) are the reduced
+    forces, with the weight; a body that they hold inside out is not led back.
     """
     progress, count = watch.progress, len(watch.blocks)
     progress[LED] = 0
     if progress[LEADING]:
+        watch.lasting[0] += h
         _lead_back(math.exp(-h / RETURN), watch, q, v, a)
         return True
     progress[SKIPPED] += 1
     if progress[SKIPPED] * h * count >= SWEEP:
-        _look(h * progress[SKIPPED], loaded, watch, q, v, a)
-    return max(progress[FOUND], progress[FOUND_BEFORE]) > watch.least[0]
+        _look(h * progress[SKIPPED], force, watch, q, v, a)
+    return max(progress[FOUND], progress[FOUND_BEFORE]) > watch.bounds[0]
 
 
 @compiled_sums
-def is_loaded(force, watch):  # type: ignore[no-untyped-def]
-    """Return whether reduced forces (r,) are others than the weight."""
-    loaded = False
-    for i in range(len(force)):
-        loaded |= force[i] != watch.weight[i]
-    return loaded
+def _is_held(force, watch, q):  # type: ignore[no-untyped-def]
+    """Return whether forces other than the weight hold the samples that are inverted."""
+    work = 0.0
+    for i in range(len(q)):
+        work += (force[i] - watch.weight[i]) * q[i]
+    return abs(work) > HOLDS * watch.bounds[1] * watch.progress[FOUND]
 
 
 @compiled_sums
-def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
+def _look(seconds, force, watch, q, v, a):  # type: ignore[no-untyped-def]
     """Look at the next blocks, `seconds` after the last ones; begin the way back if it is time."""
     progress, count, bound = watch.progress, len(watch.blocks), 0.0
     progress[SKIPPED] = 0
@@ -149,13 +161,13 @@ def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
     progress[NEXT] = end
     if end < count:
         return
-    if progress[FOUND] <= watch.least[0]:
+    if progress[FOUND] <= watch.bounds[0] or _is_held(force, watch, q):
         watch.lasting[0] = max(0.0, watch.lasting[0] - 0.5 * SWEEP)
-    elif not loaded:
+    else:
         watch.lasting[0] += max(SWEEP, seconds)
     progress[FOUND_BEFORE], progress[FOUND], progress[NEXT] = progress[FOUND], 0, 0
     if watch.lasting[0] > PATIENCE:
-        progress[LEADING] = 1
+        progress[LEADING], watch.lasting[0] = 1, 0.0
         _lead_back(min(1.0, FARTHEST / bound), watch, q, v, a)
 
 
@@ -168,14 +180,14 @@ def _restart(watch):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _lead_back(part, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Scale q by `part` and stop it; end the way back if all samples are well oriented."""
+    """Scale q by `part` and stop it; end the way back if samples are well oriented, or in time."""
     for i in range(len(q)):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0
     flat = 0
     for block in range(len(watch.blocks)):
         flat += _count_below(RESTORED, watch.blocks[block], q, watch.entries)
-    if flat == 0:
+    if flat == 0 or watch.lasting[0] > LONGEST:
         _restart(watch)
     watch.progress[LED] = 1
 
