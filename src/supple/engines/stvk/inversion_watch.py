@@ -15,14 +15,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.common.inversion import HOLDS, LONGEST, PATIENCE, RESTORED, RETURN
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 
-#: Number of samples, and the number of neighbours that F is fitted to.
-SAMPLES, NEIGHBOURS = 40, 12
+#: Largest number of samples, and that of bodies with fewer modes than `FEW_MODES`, whose steps take
+#: a few microseconds.
+SAMPLES, FEW_SAMPLES, FEW_MODES = 256, 128, 20
+#: Numbers of neighbours that F is fitted to: the first ones with which at least a part of the
+#: samples is well fitted.
+NEIGHBOURS, ENOUGH = (8, 12, 24, 48, 96, 192), 0.5
 #: Samples of a block, which are evaluated together, and the time in s in which all are looked at.
 BLOCK, SWEEP = 4, 0.02
 #: Part of the samples that must be inverted.
@@ -72,18 +76,26 @@ class WatchArrays(NamedTuple):
 
 
 def sampled_gradients(rest: Floats, basis: Floats) -> Floats:
-    """Return ∂u/∂X (s, 9, r) at vertices spread over the body, fitted to neighbouring vertices."""
-    moving = np.flatnonzero(basis.any(axis=(1, 2)))
-    spread = moving[_spread(rest[moving], SAMPLES)]
-    count = min(NEIGHBOURS + 1, len(rest))
-    near = cKDTree(rest).query(rest[spread], k=count)[1].reshape(len(spread), count)
-    edges = rest[near] - rest[near].mean(axis=1, keepdims=True)
-    moved = (basis[near] - basis[near].mean(axis=1, keepdims=True)).reshape(*near.shape, -1)
-    fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
-    r = basis.shape[2]
-    chosen = _well_fitted(edges, moved, fitted, r)
-    turned = fitted.reshape(len(spread), 3, 3, r).swapaxes(1, 2)
-    return np.ascontiguousarray(turned[chosen].reshape(-1, 9, r))
+    """Return ∂u/∂X (s, 9, r) at vertices spread over the body, fitted to neighbouring vertices.
+
+    The nearest vertices may lie in a plane, or too far apart for an affine fit. Samples without a
+    good fit are left out, unless no sample has one.
+    """
+    r, moving = basis.shape[2], np.flatnonzero(basis.any(axis=(1, 2)))
+    spread = moving[_spread(rest[moving], SAMPLES if r >= FEW_MODES else FEW_SAMPLES)]
+    tree, best = cKDTree(rest), np.full(len(spread), np.inf)
+    gradients = np.zeros((len(spread), 9, r))
+    for neighbours in NEIGHBOURS:
+        left = np.flatnonzero(best > POOR_FIT)
+        if len(left) <= (1 - ENOUGH) * len(spread):
+            break
+        count = min(neighbours + 1, len(rest))
+        near = tree.query(rest[spread[left]], k=count)[1].reshape(len(left), count)
+        fitted, errors = _fits(rest[near], basis[near])
+        better = errors < best[left]
+        best[left[better]], gradients[left[better]] = errors[better], fitted[better]
+    good = best <= POOR_FIT if (best <= POOR_FIT).any() else best < np.inf
+    return np.ascontiguousarray(gradients[good])
 
 
 def _spread(points: Floats, most: int) -> Ints:
@@ -96,16 +108,24 @@ def _spread(points: Floats, most: int) -> Ints:
     return np.array(listed, np.int64)
 
 
-def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
-    """Return which samples have neighbours in space whose motion is nearly affine."""
+def _fits(points: Floats, basis: Floats) -> tuple[Floats, Floats]:
+    """Return ∂u/∂X (s, 9, r) fitted to points (s, k, 3) that move by `basis` (s, k, 3, r).
+
+    Also return their relative errors (s,), which are infinite for points in a plane.
+    """
+    edges = points - points.mean(axis=1, keepdims=True)
+    r = basis.shape[3]
+    moved = (basis - basis.mean(axis=1, keepdims=True)).reshape(*basis.shape[:2], -1)
+    fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
     left = (moved - edges @ fitted).reshape(len(edges), -1, r)
     scale = np.linalg.norm(moved.reshape(len(edges), -1, r), axis=1)
     largest = scale.max(axis=0, initial=0.0) + 1e-300
     errors = np.linalg.norm(np.linalg.norm(left, axis=1) / largest, axis=1)
+    errors /= np.linalg.norm(scale / largest, axis=1) + 1e-300
     sizes = np.linalg.svd(edges, compute_uv=False)
     thick = sizes[:, -1] > THIN * sizes[:, 0] if sizes.shape[1] == 3 else np.zeros(len(edges), bool)
-    found: Bools = thick & (errors <= POOR_FIT * np.linalg.norm(scale / largest, axis=1))
-    return found
+    turned = fitted.reshape(len(edges), 3, 3, r).swapaxes(1, 2).reshape(-1, 9, r)
+    return turned, np.where(thick, errors, np.inf)
 
 
 def _elastic_energy(model: StvkModel) -> float:
