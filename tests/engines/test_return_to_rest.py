@@ -427,6 +427,26 @@ def test_a_hand_holds_flesh_inside_out_without_flicker(kind: type[Subject], dept
     assert held * subject.dt > 0.05
 
 
+def test_a_ball_holds_flesh_inside_out_without_flicker() -> None:
+    subject = SoftSkeleton()
+    top, middle = subject.rest[on_top(subject)].mean(axis=0), subject.rest.mean(axis=0)
+    radius, way, held = 0.15 * subject.size, middle - top, 0
+    for k in range(round(0.7 / subject.dt)):
+        down = 1.7 * min(1.0, k * subject.dt / 0.3) * way - radius * way / np.linalg.norm(way)
+        subject.simulator.obstacles = (Sphere(top + down, radius),)
+        subject.step()
+        held += subject.inverted() > INSIDE_OUT
+        assert not leads(subject)
+    assert held * subject.dt > 0.3
+
+
+def test_rig_space_flesh_that_is_not_finite_is_a_reset() -> None:
+    simulator = RigSpace().simulator
+    simulator._c[:] = np.nan
+    assert simulator._limit_displacement(simulator.pose) == ("reset",)
+    assert not simulator.coordinates.any()
+
+
 def test_the_way_back_ends_where_a_load_resists_it() -> None:
     watch = InversionWatch(1.0)
     led = [watch.update(0.5, -1.0, False, 0.01)[1] < 1 for _ in range(15)]

@@ -74,7 +74,7 @@ class BodySystem:
         mass = _flesh_mass(model.points, model.masses, self._m)
         self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
-        energy = float(model.material.young) * float(model.flesh.volumes.sum())
+        energy = float(np.mean(np.asarray(model.material.young)) * model.flesh.volumes.sum())
         self._watch, self._found = InversionWatch(energy), np.zeros(3)
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
@@ -341,9 +341,7 @@ class BodySystem:
             self._start_history((self._points.x - before) / h, rates)
         return limits
 
-    def _work(
-        self, chain: BoneChain, skin: BodyPoints, loads: tuple[Ints, Floats] | None
-    ) -> float:
+    def _work(self, chain: BoneChain, skin: BodyPoints, loads: tuple[Ints, Floats] | None) -> float:
         """Return the work in J of forces (k, 3) on skin vertices (k,) on the flesh's motion."""
         if loads is None or not len(loads[0]):
             return 0.0
