@@ -449,7 +449,7 @@ def test_rig_space_flesh_that_is_not_finite_is_a_reset() -> None:
 
 def test_the_way_back_ends_where_a_load_resists_it() -> None:
     watch = InversionWatch(1.0)
-    led = [watch.update(0.5, -1.0, False, 0.01)[1] < 1 for _ in range(15)]
+    led = [watch.update(0.5, -1.0, 0.0, 0.01)[1] < 1 for _ in range(15)]
     assert led[2:11] == [True] * 9
     assert not all(led[2:])
 

@@ -284,9 +284,8 @@ class ParameterTake:
     """Curves of a motion while they are recorded, at every step.
 
     `columns` are the indices of the k free parameters in a pose, `added` (N + 1, k) their offsets
-    from the keys. `limits` are the numbers of steps in which limits acted, of `steps` with those of
-    settling. `settled` is the time of settling in s. `gap` is the largest distance of the skin
-    between the last two cycles, relative to the size; None if the motion is played once.
+    from the keys. `settled` is the time of settling in s; its steps count in `limits`, too.
+    `gap` is the largest distance of the skin between the last two cycles, relative to the size.
     """
 
     player: Player
@@ -314,11 +313,9 @@ class ParameterTake:
     def play(self, settle: float) -> None:
         """Record the motion once from rest, or a loop's cycles until two are alike, or blend two.
 
-        From rest, the first pose is held for at most `settle` seconds. Limits that act often are
-        warnings.
+        From rest, the first pose is held for at most `settle` seconds.
         """
-        # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
-        with single_threaded():
+        with single_threaded():  # small systems: a step takes 1.2 ms, with BLAS threads up to 24
             self._play(settle)
         warn_of_limits(self.player.motion.name, self.limits, self.steps, "a slower motion")
         values = self.player.motion.poses[:, self.columns] + self.added

@@ -66,19 +66,19 @@ class InversionWatch:
         """Return whether a load with this work in J holds flesh, an inverted part of the volume."""
         return work > HOLDS * self._energy * inverted
 
-    def update(self, inverted: float, lowest: float, held: bool, h: float) -> tuple[bool, float]:
+    def update(self, inverted: float, lowest: float, work: float, h: float) -> tuple[bool, float]:
         """Return whether flesh is inverted after a step of h, and the factor that leads it back.
 
         The factor on its coordinates is 1 for flesh that is not led back. `inverted` is the
-        inverted part of the volume, `lowest` the least det F, and `held` whether a load holds
-        flesh inside out, see `is_held`; it does not end a way back that has begun.
+        inverted part of the volume, `lowest` the least det F, and `work` that of loads in J, which
+        may hold flesh inside out, see `is_held`; they do not end a way back that has begun.
         """
         found, self.state[2] = inverted > INVERTED_PART, 0.0
         if self.state[1]:
             self.state[0] += h
             if lowest >= RESTORED or self.state[0] > LONGEST:
                 self.reset()
-        elif found and not held:
+        elif found and not self.is_held(inverted, work):
             self.state[0] += h
             if self.state[0] > PATIENCE:
                 self.state[:2] = 0.0, 1.0

@@ -31,7 +31,7 @@ from supple.engines.common.state import State
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.skin_push import FrictionStart, SkinPush
+from supple.engines.rig_space.skin_push import FrictionStart, SkinPush, elastic_energy, holding_work
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.paper_solvers import LinearRigSolver, RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
@@ -178,7 +178,7 @@ class RigSpaceSimulator(ContactSimulator):
         self._c = np.zeros(self._solver.size)
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
-        self._watch = InversionWatch(_elastic_energy(model))
+        self._watch = InversionWatch(elastic_energy(model))
         self._watched = WatchedTets.of(model.mesh, model.moving_tets, self._solver.vertices)
         self._control: ErrorControl | None = None
         if chosen.tolerance is not None:
@@ -358,8 +358,8 @@ class RigSpaceSimulator(ContactSimulator):
         if not self._watch.is_due(self._h):
             return ()
         found = self._watched.ratios(self._solver.x, self._solver.key)
-        held = self._watch.is_held(found[0], self._load_work())
-        inverted, part = self._watch.update(*found, held, self._h)
+        work = holding_work(self._c, self._push, self._contact_push) / self._stiffness
+        inverted, part = self._watch.update(*found, work, self._h)
         if part < 1.0:
             self._c *= part
             ends = (self.pose, self.root, self._target), (pose, root, self._placed)
@@ -370,15 +370,6 @@ class RigSpaceSimulator(ContactSimulator):
             self._away.reset(self._c)
         return ("inversion",) if inverted else ()
 
-    def _load_work(self) -> float:
-        """Return the work in J of forces and contacts that may hold flesh where it is.
-
-        Forces may be those of a hand's spring beyond its goal, with negative work. Contacts with
-        negative work push flesh back.
-        """
-        c = self._c[: len(self._push)]
-        return max(abs(float(self._push @ c)), float(self._contact_push @ c)) / self._stiffness
-
     def _advance_in_contact(self, stage: StageProblem, root: Floats) -> SolverReport:
         """Solve a stage with contact forces of obstacles at the predicted pose."""
         guess = self._free_pose(stage.pose, stage.guess)
@@ -387,9 +378,8 @@ class RigSpaceSimulator(ContactSimulator):
             return self._solver.advance(stage, self._c)
         stage.contact = touch.matrix, touch.pull
         report, k = self._solver.advance(stage, self._c), len(self._push)
-        change = self._c[:k] - stage.guess[:k]
-        report.counts |= touch.readings(change)
-        self._contact_push[:] = touch.forces(change)
+        report.counts |= touch.readings(self._c[:k] - stage.guess[:k])
+        self._contact_push[:] = touch.forces(self._c[:k] - stage.guess[:k])
         return report
 
     def _friction_start(self) -> FrictionStart | None:
@@ -402,15 +392,12 @@ class RigSpaceSimulator(ContactSimulator):
         """Scale coordinates so that flesh is within the limit of its key; return acting limits."""
         solver, c = self._solver, self._c
         far, limit = float(farthest(solver.x, solver.key, c)), self._limit * self._size
-        if not math.isfinite(far):
-            c[:] = 0.0
-            solver.place(pose, c)
-            return ("reset",)
         if far <= limit:
             return ()
-        c *= limit / far
+        finite = math.isfinite(far)
+        c[:] = c * (limit / far) if finite else 0.0
         solver.place(pose, c)
-        return ("displacement",)
+        return ("displacement",) if finite else ("reset",)
 
     def _free_pose(self, pose: Floats, c: Floats) -> Floats:
         """Return a key pose (s,) plus the offsets of free parameters in coordinates c (K,)."""
@@ -459,9 +446,3 @@ def _checked_span(name: str, value: float) -> float:
     if not 1e-6 <= span <= 1:
         raise SuppleError(f"{name} is {span:g} s; it must be between 1e-6 and 1")
     return span
-
-
-def _elastic_energy(model: RigSpaceModel) -> float:
-    """Return ∫E dV over the moving flesh in J, with E Young's modulus."""
-    young = np.broadcast_to(model.material.young, len(model.mesh.tets))
-    return float((young * model.mesh.volumes())[model.moving_tets].sum())

@@ -40,7 +40,7 @@ MAX_ROTATION = 1.5
 CONTACT_DAMPING = 0.03
 #: Largest acceleration in m/s² by the springs of a tracked root.
 MAX_PULL = 50.0
-#: Largest |F − I| of flesh; beyond it, flesh is cut to it.
+#: Largest |F − I| of flesh; beyond it, flesh is cut to it, unless contacts hold it.
 FARTHEST = 10.0
 #: Change of velocity in m/s within a step that counts as an impact.
 ROUGH = 0.5
@@ -79,8 +79,7 @@ class BodySystem:
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
         self._springs = joint_springs(model.inertias, limits)
-        self._torques = np.zeros((len(model.parents), 3))
-        self._joint_forces = np.zeros((len(model.parents), 3))
+        self._torques, self._joint_forces = np.zeros((2, len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
         self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
         self.pulling, self.turned, self._tau, self._tracking = 0.0, 0.0, 0.0, 0.0
@@ -312,25 +311,19 @@ class BodySystem:
         skin: BodyPoints,
         pushed: tuple[Ints, Floats] | None,
     ) -> set[str]:
-        """Lead flesh that stays inside out to rest, after a stage of h; return acting limits.
-
-        Flesh that is stretched beyond `FARTHEST` is cut to it, unless contacts hold it. `pushed` is
-        as for `evaluate`.
-        """
+        """Lead flesh that stays inside out to rest, after a stage of h; return acting limits."""
         if not self._watch.is_due(h):
             return set()
         write_orientation(self.model.flesh, self.phi, self._found)
         inverted, lowest, largest = self._found.tolist()
-        by_forces, by_contacts = 0.0, 0.0
+        work = by_contacts = 0.0
         if inverted > 0.0 or largest > FARTHEST:
-            # Forces may be those of a hand's spring beyond its goal, with negative work. Contacts
-            # with negative work push flesh back.
-            by_forces = abs(self._work(chain, skin, pushed))
-            by_contacts = self._work(chain, skin, self._contact.loads())
-        held = self._watch.is_held(inverted, max(by_forces, by_contacts) / self.stiff)
-        found, part = self._watch.update(inverted, lowest, held, h)
+            # The work of a hand's spring may be negative; such contacts push flesh back.
+            by_contacts = skin.work(chain, self.phi, self._contact.loads()) / self.stiff
+            work = max(abs(skin.work(chain, self.phi, pushed)) / self.stiff, by_contacts)
+        found, part = self._watch.update(inverted, lowest, work, h)
         limits = {"inversion"} if found else set()
-        if largest > FARTHEST and not self._watch.is_held(inverted, by_contacts / self.stiff):
+        if largest > FARTHEST and not self._watch.is_held(inverted, by_contacts):
             part *= FARTHEST / largest
             limits.add("displacement")
         if part < 1.0:
@@ -340,17 +333,6 @@ class BodySystem:
             self._points.place(chain, self.phi)
             self._start_history((self._points.x - before) / h, rates)
         return limits
-
-    def _work(self, chain: BoneChain, skin: BodyPoints, loads: tuple[Ints, Floats] | None) -> float:
-        """Return the work in J of forces (k, 3) on skin vertices (k,) on the flesh's motion."""
-        if loads is None or not len(loads[0]):
-            return 0.0
-        vertices, forces = loads
-        ends = []
-        for phi in (np.zeros(self._m), self.phi):
-            skin.place_some(vertices, chain, phi)
-            ends.append(skin.x[vertices])
-        return float(np.sum(forces * (ends[1] - ends[0])))
 
     def state_arrays(self) -> dict[str, Floats]:
         """Return the arrays that later stages depend on, by name."""
