@@ -223,6 +223,8 @@ def mannequin() -> BodyParts:
                 parts.joint(f"{name}_{side}", above, start)
                 gap = 0.05 * np.sign(np.subtract(stop, start))
                 far = np.asarray(stop) - gap if end not in (0.9, 0.02) else np.asarray(stop)
-                parts.skin(capsule(start + gap, far, radius), [f"{name}_{side}"], 0.1)
+                parts.skin(
+                    capsule((start + gap).tolist(), far.tolist(), radius), [f"{name}_{side}"], 0.1
+                )
                 above = f"{name}_{side}"
     return parts

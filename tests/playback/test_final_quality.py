@@ -361,7 +361,7 @@ def test_flesh_without_a_solution_restarts_and_this_is_said(monkeypatch):
         return run(player, start, substeps, count)
 
     monkeypatch.setattr(RefinedPlayer, "_run", failing_run)
-    with pytest.warns(SuppleWarning, match="the simulation restarted 1 times"):
+    with pytest.warns(SuppleWarning, match="the simulation restarted 1 time;"):
         baked = final(rate=90.0)
     assert max(failed) == 128
     assert baked.report["limits"]["reset"] == 1

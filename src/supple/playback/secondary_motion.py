@@ -35,7 +35,7 @@ from supple.playback.cycle import checked_rate, checked_span
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
-from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN
+from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN, warn_of_limits
 from supple.progress import Progress
 from supple.rig.character import WIGGLE, Character
 from supple.rig.free_curves import FreeCurves, skin_reach
@@ -284,8 +284,8 @@ class ParameterTake:
     """Curves of a motion while they are recorded, at every step.
 
     `columns` are the indices of the k free parameters in a pose, `added` (N + 1, k) their offsets
-    from the keys. `settled` is the time of settling in s. `gap` is the largest distance of the skin
-    between the last two cycles, relative to the size; None if the motion is played once.
+    from the keys. `settled` is the time of settling in s; its steps count in `limits`, too.
+    `gap` is the largest distance of the skin between the last two cycles, relative to the size.
     """
 
     player: Player
@@ -293,6 +293,7 @@ class ParameterTake:
     progress: Progress
     added: Floats = field(init=False)
     limits: dict[str, int] = field(default_factory=dict)
+    steps: int = 0
     times: list[float] = field(default_factory=list)
     substeps: list[int] = field(default_factory=list)
     error: float = 0.0
@@ -314,9 +315,9 @@ class ParameterTake:
 
         At the start from rest, the first pose is held for at most `settle` seconds.
         """
-        # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
-        with single_threaded():
+        with single_threaded():  # small systems: a step takes 1.2 ms, with BLAS threads up to 24
             self._play(settle)
+        warn_of_limits(self.player.motion.name, self.limits, self.steps, "a slower motion")
         values = self.player.motion.poses[:, self.columns] + self.added
         self._lowest, self._highest = values.min(axis=0), values.max(axis=0)
 
@@ -411,6 +412,7 @@ class ParameterTake:
     def _note(self, state: Any) -> None:
         if state is None:  # at a cut the flesh restarts
             return
+        self.steps += 1
         for name in state.limits:
             self.limits[name] = self.limits.get(name, 0) + 1
         if "error" in state.readings:  # the engine controls its sub-steps by the error

@@ -348,7 +348,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         if not system.finish(chain, self._start_chain, h):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
-        limits |= system.restore_shape(chain, self._start_chain, h, loads is not None)
+        limits |= system.restore_shape(chain, self._start_chain, h, self._skin, loads)
         self._contact.finish(self._skin, chain)
         self._previous_rotations[:] = self._target.rotations
         self._previous_first[:] = self._target.positions[0]

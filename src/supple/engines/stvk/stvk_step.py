@@ -26,7 +26,7 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.compiled.tables import ArgumentTable, table_contents
-from supple.engines.stvk.inversion_watch import WatchArrays, is_loaded, watch_inversion
+from supple.engines.stvk.inversion_watch import WatchArrays, watch_inversion
 from supple.linalg.upper_triangle import cholesky, solve
 
 #: Rows of a block of coefficients.
@@ -158,7 +158,7 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
         q[i] = start_q[i] + tau * w[i]
         v[i] = w[i]
         a[i] = (w[i] - start_v[i]) / tau
-    counts[3] += watch_inversion(h, is_loaded(force, body.watch), body.watch, q, v, a)
+    counts[3] += watch_inversion(h, force, body.watch, q, v, a)
     return True
 
 

@@ -33,6 +33,7 @@ from supple.engines.stvk.free.turning import (
     COUPLING,
     HERE,
     LINEAR,
+    LOAD,
     LOCAL,
     MEAN,
     MOMENTUM,
@@ -100,7 +101,7 @@ def fly(
             return step
         _accept(settings[1], packed, state, turning.sums, spin)
         _move_centre(settings[0], acting.mass, spin)
-        counts[3] += _watch(settings[0], len(vertices) > 0, body, turning, spin)
+        counts[3] += _watch(settings[0], body, turning, spin)
         if len(trace):
             copy_row(state[POSITION], trace[step])
             copy_row(spin[CENTRE, :3], flight[step, :3])
@@ -109,10 +110,11 @@ def fly(
 
 
 @compiled_fused
-def _watch(h, loaded, body, turning, spin):  # type: ignore[no-untyped-def]
-    """Restore a body that stays inverted; return whether it is inverted: see `watch_inversion`."""
+def _watch(h, body, turning, spin):  # type: ignore[no-untyped-def]
+    """Restore a body that stays inverted; return whether it is inverted, see `watch_inversion`."""
     state, watch = body.state, body.watch
-    inverted = watch_inversion(h, loaded, watch, state[POSITION], state[VELOCITY], state[CHANGE])
+    moved = state[POSITION], state[VELOCITY], state[CHANGE]
+    inverted = watch_inversion(h, state[LOAD], watch, *moved)
     if watch.progress[RESTORED_NOW]:
         set_still(state, turning, spin)
     return inverted
@@ -138,8 +140,9 @@ def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-unt
     for k in range(3):
         spin[NEW_LINEAR, k] = spin[LINEAR, k] + h * mass * gravity[k]
         spin[NEW_ANGULAR, k] = spin[ANGULAR, k]
-    start, middle = state[START_P], state[HERE]
+    start, middle, load = state[START_P], state[HERE], state[LOAD]
     for j in range(len(start)):
+        load[j] = 0.0
         start[j] = state[MOMENTUM, j] + ahead * state[PULL, j]
         middle[j] = state[POSITION, j] + 0.5 * h * state[VELOCITY, j]
     if len(vertices) == 0:
@@ -163,7 +166,9 @@ def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-unt
         for k in range(3):
             row, along, push_k = basis[k], drift[k], local[k]
             for j in range(len(start)):
-                start[j] += push_k * (row[j] - along[j])
+                part = push_k * (row[j] - along[j])
+                start[j] += part
+                load[j] += part / h
     into_world(turn, torque, torque)
     for k in range(3):
         spin[NEW_ANGULAR, k] += torque[k]
