@@ -133,7 +133,7 @@ def test_a_rebuilt_model_goes_on_where_the_motion_is(actor: CharacterActor):
 
 def test_the_viewed_motion_is_the_one_baked_with_that_anatomy(actor, body):
     editing = editing_of(actor)
-    baked = bake(body, anatomy=editing.anatomy, rate=30)
+    baked = bake(body, anatomy=editing.anatomy, rate=30, quality="live")
     session = Session(actor)
     session.submit(actor.end_with, "stop")
     for frame in range(6):

@@ -27,7 +27,7 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.soft_skeleton.flesh.flesh_energy import write_orientation
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.engines.stvk.free.simulator import FreeStvkSimulator
-from supple.engines.stvk.inversion_watch import LEADING, sampled_gradients
+from supple.engines.stvk.inversion_watch import RESTORING, sampled_gradients
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.mesh.obstacles import Sphere
@@ -406,7 +406,7 @@ def leads(subject: Subject) -> bool:
     """Return whether the watch leads the body back."""
     simulator = subject.simulator
     if isinstance(subject, Stvk):
-        return bool(simulator._watch.progress[LEADING])
+        return bool(simulator._watch.progress[RESTORING])
     system = simulator._system if isinstance(subject, SoftSkeleton) else simulator
     return bool(system._watch.state[1])
 
