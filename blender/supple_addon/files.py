@@ -39,8 +39,8 @@ def main(request: str) -> None:
     os.dup2(2, 1)  # messages of Blender go to standard error
     _end_with_parent()
     try:
-        with _watched(output, task["seconds"]) as tell:
-            answer = ACTIONS[task["action"]](task, tell)
+        with _watched(output, task["seconds"]) as progress:
+            answer = ACTIONS[task["action"]](task, progress)
     except Problem as problem:
         answer = {"problem": str(problem)}
     except RuntimeError as error:  # raised by Blender's operators
@@ -80,27 +80,27 @@ def _watched(output: Any, seconds: float) -> Iterator[Any]:
     The limit is twice that of the command, which ends this process sooner if it still runs.
     """
 
-    def tell(part: float) -> None:
+    def progress(part: float) -> None:
         faulthandler.dump_traceback_later(2 * seconds, exit=True, file=sys.__stderr__)
         print(json.dumps({"part": round(part, 3)}), file=output, flush=True)
 
-    tell(0.0)
-    yield tell
+    progress(0.0)
+    yield progress
     faulthandler.cancel_dump_traceback_later()
 
 
 # Actions: each takes a request, and returns an answer.
 
 
-def version(task: dict[str, Any], tell: Any) -> dict[str, Any]:
+def version(task: dict[str, Any], progress: Any) -> dict[str, Any]:
     """Return the version of Blender."""
     return {"version": bpy.app.version_string}
 
 
-def sample(task: dict[str, Any], tell: Any) -> dict[str, Any]:
+def sample(task: dict[str, Any], progress: Any) -> dict[str, Any]:
     """Sample the character of a file, in all its clips, into a .glb."""
     character = _opened(task)
-    result = _sampled(character, tell)
+    result = _sampled(character, progress)
     write_sample(result, Path(task["sample"]))
     scene = bpy.context.scene
     return {
@@ -111,7 +111,7 @@ def sample(task: dict[str, Any], tell: Any) -> dict[str, Any]:
     }
 
 
-def write(task: dict[str, Any], tell: Any) -> dict[str, Any]:
+def write(task: dict[str, Any], progress: Any) -> dict[str, Any]:
     """Add flesh to some clips of a file's character, and save it under another name."""
     character, target = _opened(task), Path(task["target"])
     binary = target.suffix == ".blend"
@@ -120,7 +120,7 @@ def write(task: dict[str, Any], tell: Any) -> dict[str, Any]:
     else:
         _own_meshes(character)
     let_go_of_caches()
-    all_clips = _sampled(character, tell)
+    all_clips = _sampled(character, progress)
     flesh = read_flesh(all_clips, Path(task["flesh"]))
     some, shapes = _of_clips(all_clips, flesh, task["clips"], task["loop"])
     if not binary:
@@ -184,18 +184,18 @@ def _clips(character: Character) -> list[Clip]:
     return clips_of(bpy.context, character, "SCENE")
 
 
-def _sampled(character: Character, tell: Any) -> Sample:
+def _sampled(character: Character, progress: Any) -> Sample:
     clips = _clips(character)
-    result = _finished(sampled(bpy.context, character, clips), tell)
+    result = _finished(sampled(bpy.context, character, clips), progress)
     if clips[0].action is None and not _moves(result):
         return _with(result, [])
     return result
 
 
-def _finished(steps: Generator[float, None, Sample], tell: Any) -> Sample:
+def _finished(steps: Generator[float, None, Sample], progress: Any) -> Sample:
     while True:
         try:
-            tell(next(steps))
+            progress(next(steps))
         except StopIteration as stop:
             return stop.value
 

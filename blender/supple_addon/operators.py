@@ -192,7 +192,8 @@ def _summary(figures: list[dict[str, Any]]) -> str:
     off = max((each.get("error") or 0 for each in figures), default=0)
     kept = f"{added} shapes, within {100 * off:.2f} % of the size"
     calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
-    moves = [f"flesh {each['flesh_moves']}" for each in figures if "flesh_moves" in each]
+    names = {"flesh_moves": "flesh ", "flesh_truth": ""}
+    moves = [f"{names[key]}{each[key]}" for each in figures for key in names if key in each]
     if not added and moves:
         return "; ".join(moves)
     return "; ".join([kept if added else calm, *moves])

@@ -91,7 +91,7 @@ def _texts(header: Any) -> dict[str, str]:
 
 
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
-    """Return arrays by name, texts by name, and the block of bytes that the arrays are views of.
+    """Return arrays by name, texts by name, and the block of bytes of which arrays are views.
 
     Raise FormatError if `data` is not one complete safetensors file.
     """

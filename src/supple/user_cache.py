@@ -44,10 +44,10 @@ BUILDING = (*_MODELLING, "playback", "engines", "anatomy", "reduction", "dynamic
 class CacheKind(Generic[Result]):
     """How results of one kind are stored.
 
-    `suffix` is the extension of the files; `packages` are those of Supple whose source the results
-    depend on; ``read(path)`` raises an exception for an invalid file; ``write(path, result)`` is
-    atomic; `most` is the largest number of files of a label, of which the least recently used are
-    removed, or None for one file per label and options.
+    `suffix` is the extension of the files; `packages` are Supple's packages whose source the
+    results depend on; ``read(path)`` raises an exception for an invalid file; ``write(path,
+    result)`` is atomic; `most` is the largest number of files of a label, of which the least
+    recently used are removed, or None for one file per label and options.
     """
 
     suffix: str

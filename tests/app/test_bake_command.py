@@ -226,7 +226,7 @@ def test_scenes_are_baked_by_name(capsys):
         (["worm.glb", "--damping", "-1"], "use 0 to 100"),
         (["worm.glb", "--error", "0"], "--error is 0 of the size"),
         (["worm.glb", "-o", "a.npz", "--points", "cache"], "--points is for .usd"),
-        (["worm.glb", "--report", "page.txt"], "a report ends in .html"),
+        (["worm.glb", "--report", "page.txt"], "name for a report; use one that ends in .html"),
         (["worm.glb", "--stiffness", "none.json"], "cannot be read"),
         (["worm.glb", "--stiffness", "bad.json"], "is not JSON"),
         (["worm.glb", "--stiffness", "list.json"], "must be an object"),

@@ -107,7 +107,7 @@ def test_charts_and_a_page_are_drawn(folder, monkeypatch):
         (["tail.glb", "--strength", "-1"], 1, "strength -1"),
         (["tail.glb", "--keys", "spline", "-o", "x.csv"], 1, "--keys is not for .csv"),
         (["tail.glb", "--plot", "x.jpg"], 1, "pictures are written as .png"),
-        (["tail.glb", "--page", "x.txt"], 1, "a page ends in .html"),
+        (["tail.glb", "--page", "x.txt"], 1, "name for a page; use one that ends in .html"),
         (["tail.glb", "--free", "names.txt"], 1, "names.txt"),
         (["tail.glb", "--engine", "full"], 1, "moves no parameters of the rig"),
         (["tail.glb", "--engine", "rigspace"], 1, 'did you mean "rig-space"?'),

@@ -114,7 +114,7 @@ def test_another_engine_is_viewed_as_it_bakes(model: PoseSpaceModel, tmp_path: P
     for frame in range(baked.n_frames):
         session.advance(0 if frame == 0 else STEPS // 2)
         assert np.array_equal(session.actor.surface(), baked.frames[frame]), frame
-    session.take("hand", session.skin[tip(session)])
+    session.grip("hand", session.skin[tip(session)])
     session.pull("hand", session.skin[tip(session)] + up(0.05))
     session.submit(session.actor.pose_to, [0.1])
     session.submit(session.actor.stiffen, 2.0)
@@ -313,7 +313,7 @@ def test_pulling_moves_flesh_and_it_swings_back(session: CharacterSession) -> No
     held(session)
     vertex, rest = tip(session), session.skin.copy()
     way = up(0.06)
-    session.take("hand", rest[vertex])
+    session.grip("hand", rest[vertex])
     session.pull("hand", rest[vertex] + way)
     session.advance(180)
     pulled = session.actor.surface()[vertex, 1] - rest[vertex, 1]
@@ -333,7 +333,7 @@ def test_pulling_needs_a_grip_and_wild_targets_are_harmless(
 ) -> None:
     held(session)
     session.pull("nobody", [9.0, 9.0, 9.0])
-    session.take("hand", session.skin[tip(session)])
+    session.grip("hand", session.skin[tip(session)])
     session.pull("hand", [np.inf, 0.0, 0.0])
     session.pull("hand", [1e30, 0.0, 0.0])
     session.advance(120)
@@ -349,7 +349,7 @@ def test_pulling_stiff_flesh_does_not_shake_it() -> None:
         Session(CharacterActor(supple.build(bending_bar(), **bar_options(material=stiff))))
     )
     vertex = tip(session)
-    session.take("hand", session.skin[vertex])
+    session.grip("hand", session.skin[vertex])
     session.pull("hand", session.skin[vertex] + up(0.05))
     session.advance(400)
     places = []
@@ -363,7 +363,7 @@ def test_two_hands_pull_at_once(session: CharacterSession) -> None:
     held(session)
     vertex = tip(session)
     for hand in (0, 1):
-        session.take(hand, session.skin[vertex])
+        session.grip(hand, session.skin[vertex])
         session.pull(hand, session.skin[vertex] + up(0.03))
     session.advance(240)
     both = session.actor.surface()[vertex, 1]
@@ -480,7 +480,7 @@ def test_stiffness_changes_as_it_runs(session: CharacterSession) -> None:
 
     def pulled() -> float:
         start = session.actor.surface()[vertex]
-        session.take("hand", start)
+        session.grip("hand", start)
         session.pull("hand", start + up(0.03))
         session.advance(400)
         moved = session.actor.surface()[vertex, 1] - start[1]
@@ -503,7 +503,7 @@ def test_a_failed_step_restarts_with_a_message(
     session.advance(20)
     if state == "posing":
         held(session)
-    session.take("hand", session.skin[tip(session)])
+    session.grip("hand", session.skin[tip(session)])
     session.advance(1)
     monkeypatch.setattr(session.actor.simulator, "step", diverges)
     session.advance(1)
@@ -677,8 +677,8 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
     [
         lambda session, hand: session.pull(hand, [1.0, 2.0]),
         lambda session, hand: session.pull(hand, [np.nan, 0.0, 0.0]),
-        lambda session, hand: session.take("other", [np.nan, 0.0, 0.0]),
-        lambda session, hand: session.take("other", [0.0]),
+        lambda session, hand: session.grip("other", [np.nan, 0.0, 0.0]),
+        lambda session, hand: session.grip("other", [0.0]),
         lambda session, hand: session.submit(session.actor.seek, float("nan")),
         lambda session, hand: session.submit(session.actor.choose, "no such motion"),
         lambda session, hand: session.submit(session.actor.end_with, "bang"),
@@ -688,7 +688,7 @@ def test_guests_share_one_simulation_and_leave_nothing_behind(page: Any) -> None
 def test_a_failed_request_is_reported_and_the_session_goes_on(
     session: CharacterSession, harm: Callable[[Any, str], None]
 ) -> None:
-    session.take("hand", session.skin[tip(session)])
+    session.grip("hand", session.skin[tip(session)])
     session.advance(1)
     harm(session, "hand")
     trouble = session.run_requests()

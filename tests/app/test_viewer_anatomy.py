@@ -252,7 +252,7 @@ def test_a_page_that_ends_ends_its_build(page: Any):
         begun.set()
         try:
             for part in range(10_000):
-                log.tell(part / 10_000, "forever")
+                log.report(part / 10_000, "forever")
                 over.wait(0.01)
         finally:
             over.set()

@@ -45,7 +45,7 @@ def taken(session: BodySession, way: Any, vertex: int | None = None) -> np.ndarr
     """Pull a vertex by so many metres for two seconds; how far it went along."""
     way, at = np.asarray(way, float), tip(session.actor.built) if vertex is None else vertex
     place = session.actor.built.surface.vertices[at]
-    session.take("hand", place)
+    session.grip("hand", place)
     session.pull("hand", place + way)
     session.advance(180)
     session.refresh()
@@ -60,7 +60,7 @@ def away(session: BodySession) -> float:
 
 
 def swinging(session: BodySession) -> BodySession:
-    session.actor.fall("down (-y)")
+    session.actor.set_gravity("down (-y)")
     session.advance(20)
     return session
 
@@ -75,7 +75,7 @@ def test_steps_do_not_depend_on_clock_speed_or_on_viewers(model):
         session.speed = speed
         swinging(session).reset()
         session.advance(0)
-        session.actor.fall("-z")
+        session.actor.set_gravity("-z")
         while session.actor.time < 0.5 - 1e-9:
             session.advance(1)
             if speed < 1:
@@ -141,7 +141,7 @@ def test_a_wild_hand_neither_tears_nor_feeds_the_body(session, far):
         session.actor.built.surface.size,
         session.actor.built.surface.vertices[tip(session.actor.built)],
     )
-    session.take("hand", at)
+    session.grip("hand", at)
     for swing in range(60):
         session.pull("hand", at + far * size * np.eye(3)[swing % 3] * (-1) ** swing)
         session.advance(2)
@@ -171,7 +171,7 @@ def test_two_hands_pull_at_once(session):
     up = np.array([0.0, 0.1 * session.actor.built.surface.size, 0.0])
     alone = taken(session, up)[1]
     place = session.actor.built.surface.vertices[tip(session.actor.built)]
-    session.take("other", session.skin[tip(session.actor.built)])
+    session.grip("other", session.skin[tip(session.actor.built)])
     session.pull("other", place - up)
     session.advance(180)
     session.refresh()
@@ -216,7 +216,7 @@ def test_truncation_is_the_models_own_and_comes_back(session, model):
 
 
 def test_gravity_bends_it_to_where_forces_balance(session, model):
-    session.actor.fall("down (-y)")
+    session.actor.set_gravity("down (-y)")
     session.actor.damp(1.0)
     session.advance(900)
     q = session.actor.simulator.q
@@ -240,10 +240,10 @@ def test_bad_values_from_pages_do_no_harm(session):
         session.submit(session.actor.damp, bad)
         session.submit(session.actor.truncate, bad)
         session.speed = bad
-        session.take("hand", [bad, 0, 0])
+        session.grip("hand", [bad, 0, 0])
         session.pull("hand", [bad, 0, 0])
         session.advance(1)
-    session.submit(session.actor.fall, "sideways")
+    session.submit(session.actor.set_gravity, "sideways")
     assert "one of none" in str(session.run_requests())
     session.submit(session.actor.stiffen, 99, 1.0)
     assert session.run_requests() is not None
@@ -283,7 +283,7 @@ def test_a_hand_carries_it_and_lets_it_fly(loose):
     session = Session(BodyActor(loose))
     size, home = loose.surface.size, session.actor.simulator.centre
     place = loose.surface.vertices[tip(loose)]
-    session.take("hand", place)
+    session.grip("hand", place)
     session.pull("hand", place + np.array([0.0, size, 0.0]))
     session.advance(10)
     assert session.run_requests() is None
@@ -294,7 +294,7 @@ def test_a_hand_carries_it_and_lets_it_fly(loose):
     session.advance(90)
     assert session.actor.simulator.linear_momentum == pytest.approx(moving, rel=1e-9, abs=1e-12)
     session.reset()
-    session.take("hand", place)
+    session.grip("hand", place)
     session.pull("hand", place + np.array([0.0, size, 0.0]))
     session.advance(600)
     assert session.actor.simulator.centre[1] > home[1] + 0.3 * size  # it hangs on the hand
@@ -305,7 +305,7 @@ def test_a_hand_carries_it_and_lets_it_fly(loose):
 def test_a_wild_hand_does_not_tear_what_is_free(loose):
     session = Session(BodyActor(loose))
     at = loose.surface.vertices[tip(loose)]
-    session.take("hand", at)
+    session.grip("hand", at)
     for swing in range(60):
         session.pull("hand", at + 1e12 * np.eye(3)[swing % 3] * (-1) ** swing)
         session.advance(2)
@@ -316,7 +316,7 @@ def test_a_wild_hand_does_not_tear_what_is_free(loose):
 def test_a_body_that_falls_out_of_sight_restarts(loose):
     session = Session(BodyActor(loose))
     home = session.actor.simulator.centre
-    session.actor.fall("down (-y)")
+    session.actor.set_gravity("down (-y)")
     told = None
     for _ in range(400):
         session.advance(1)

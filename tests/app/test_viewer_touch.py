@@ -93,7 +93,7 @@ def pulled(grabs: Any) -> float:
     advanced(opened, 2)
     end = int(np.argmax(opened.skin[:, 0]))
     before = opened.skin[end].astype(float)
-    opened.take("hand", before)
+    opened.grip("hand", before)
     opened.pull("hand", before - (0.0, 0.2, 0.0))
     advanced(opened, 60)
     assert np.isfinite(opened.skin).all()

@@ -467,7 +467,7 @@ def test_blender_ends_with_the_command(blender_python: Path, tmp_path: Path):
 
 HANGING = (
     "import sys, os, time; sys.path.insert(0, {{folder!r}}); from supple_addon import files; "
-    "files.ACTIONS['version'] = lambda told, tell: "
+    "files.ACTIONS['version'] = lambda told, progress: "
     "(open({pid!r}, 'w').write(str(os.getpid())), time.sleep(60)); files.main({{request!r}})"
 )
 

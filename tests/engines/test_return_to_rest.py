@@ -19,6 +19,7 @@ from helpers.build_samples import bending_bar
 from helpers.rig_space_samples import belly, belly_options
 from helpers.soft_skeleton_samples import soft_elbow
 from supple.elastic.material import Material
+from supple.engines.common.inversion import MOST_WATCHED, InversionWatch, WatchedTets
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.crowd import Crowd
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -26,8 +27,10 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.engines.soft_skeleton.flesh.flesh_energy import write_orientation
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.engines.stvk.free.simulator import FreeStvkSimulator
+from supple.engines.stvk.inversion_watch import RESTORING, sampled_gradients
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
+from supple.mesh.obstacles import Sphere
 from supple.scenes.bodies.beam import beam
 
 BELLY = (6, 4, 4)
@@ -357,3 +360,130 @@ def test_flesh_forced_inside_out_is_back_and_rests(kind: type[Subject], way: str
     assert wrong * subject.dt <= BACK
     assert away < RESTS
     assert limits & ACTING
+
+
+WEAK = {"zero": 0.0, "tiny": 1e-6, "weak": 0.05}
+
+
+def loaded_subject(kind: type[Subject], load: str) -> tuple[Subject, Any]:
+    """Return a subject with a load that cannot hold it inside out, and the forces of the load."""
+    subject = kind()
+    simulator, rest = subject.simulator, subject.rest
+    if kind is StvkFree:
+        subject.thrown = 8.0
+    if kind is SoftSkeleton:  # without a watch, soft flesh returns slowly
+        simulator.stiffness = 0.1
+    if load in WEAK:
+        return subject, {v: np.array([0.0, 0.0, -WEAK[load]]) for v in range(0, len(rest), 5)}
+    radius = 0.2 * subject.size  # of a ball that rests on the end of the body
+    centre = rest[rest[:, 0].argmin()] - np.array([0.97 * radius, 0.0, 0.0])
+    simulator.obstacles = (Sphere(centre, radius),)
+    for _ in range(5):
+        simulator.step()
+    return subject, None
+
+
+LOADED = [(kind, load) for kind in (Stvk, StvkFree, RigSpace, SoftSkeleton) for load in WEAK]
+LOADED += [(RigSpace, "contact"), (SoftSkeleton, "contact")]
+
+
+@pytest.mark.parametrize(("kind", "load"), LOADED, ids=str_or_name)
+def test_small_loads_and_contacts_elsewhere_do_not_keep_flesh_inside_out(
+    kind: type[Subject], load: str
+) -> None:
+    for seed in range(3):
+        subject, forces = loaded_subject(kind, load)
+        subject.corrupt(seed)
+        wrong = 0
+        for k in range(round(0.6 / subject.dt)):
+            subject.step(forces)
+            if subject.inverted() > INSIDE_OUT:
+                wrong = k + 1
+        assert wrong * subject.dt <= BACK
+
+
+def leads(subject: Subject) -> bool:
+    """Return whether the watch leads the body back."""
+    simulator = subject.simulator
+    if isinstance(subject, Stvk):
+        return bool(simulator._watch.progress[RESTORING])
+    system = simulator._system if isinstance(subject, SoftSkeleton) else simulator
+    return bool(system._watch.state[1])
+
+
+@pytest.mark.parametrize("kind", [Stvk, RigSpace, SoftSkeleton], ids=str_or_name)
+@pytest.mark.parametrize("depth", [1.0, 1.6, 2.2])
+def test_a_hand_holds_flesh_inside_out_without_flicker(kind: type[Subject], depth: float) -> None:
+    subject = kind()
+    grabbed = on_top(subject)
+    start = subject.rest[grabbed]
+    goals = start + depth * (subject.rest.mean(axis=0) - start)
+    held = 0
+    for _ in range(round(0.5 / subject.dt)):
+        pulls = subject.hand * (goals - subject.skin()[grabbed])
+        subject.step({int(i): pull for i, pull in zip(grabbed, pulls, strict=True)})
+        held += subject.inverted() > INSIDE_OUT
+        assert not leads(subject)
+    assert held * subject.dt > 0.05
+
+
+def test_a_ball_holds_flesh_inside_out_without_flicker() -> None:
+    subject = SoftSkeleton()
+    top, middle = subject.rest[on_top(subject)].mean(axis=0), subject.rest.mean(axis=0)
+    radius, way, held = 0.15 * subject.size, middle - top, 0
+    for k in range(round(0.7 / subject.dt)):
+        down = 1.7 * min(1.0, k * subject.dt / 0.3) * way - radius * way / np.linalg.norm(way)
+        subject.simulator.obstacles = (Sphere(top + down, radius),)
+        subject.step()
+        held += subject.inverted() > INSIDE_OUT
+        assert not leads(subject)
+    assert held * subject.dt > 0.3
+
+
+def test_rig_space_flesh_that_is_not_finite_is_a_reset() -> None:
+    simulator = RigSpace().simulator
+    simulator._c[:] = np.nan
+    assert simulator._limit_displacement(simulator.pose) == ("reset",)
+    assert not simulator.coordinates.any()
+
+
+def test_the_way_back_ends_where_a_load_resists_it() -> None:
+    watch = InversionWatch(1.0)
+    led = [watch.update(0.5, -1.0, 0.0, 0.01)[1] < 1 for _ in range(15)]
+    assert led[2:11] == [True] * 9
+    assert not all(led[2:])
+
+
+@pytest.mark.parametrize("count", [1, 255, 257, 384, 5000])
+def test_a_watch_sees_as_many_tets_as_it_may(count: int) -> None:
+    mesh = beam(cells=(10, 10, 10))
+    moving = np.arange(len(mesh.tets)) < count
+    watched = WatchedTets.of(mesh, moving, np.arange(len(mesh.vertices)))
+    assert len(watched._corners) == min(count, MOST_WATCHED)
+
+
+BEAM = (1.0, 1 / 6, 1 / 6)
+SHAPES = {
+    "long": (BEAM, (40, 1, 1), 40),
+    "thin in cells": (BEAM, (12, 12, 1), 100),
+    "plate": ((1.0, 1.0, 0.01), (30, 30, 1), 100),
+    "block": ((1.0, 1.0, 0.3), (24, 24, 1), 100),
+    "cube": (BEAM, (1, 1, 1), 4),
+    "two columns": (BEAM, (10, 2, 2), 80),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_stvk_body_is_watched_at_many_places(shape: str) -> None:
+    size, cells, least = SHAPES[shape]
+    mesh = beam(size, cells)
+    modes = 4 if shape == "cube" else 12
+    fixed = mesh.vertices[:, 0] == 0
+    model = StvkModel.build(mesh, Material("stvk", young=8e5), modes=modes, fixed=fixed)
+    assert len(sampled_gradients(model.rest, model.basis)) >= least
+
+
+def test_bodies_whose_motion_fits_nowhere_are_watched_too() -> None:
+    rest = beam(BEAM, (4, 1, 1)).vertices
+    rough = np.random.default_rng(0).standard_normal((len(rest), 3, 3))
+    assert len(sampled_gradients(rest, rough)) > 0

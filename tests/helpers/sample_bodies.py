@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -187,4 +188,43 @@ def figure() -> BodyParts:
 def with_box(parts: BodyParts) -> BodyParts:
     """The body with a box in its left hand that follows it whole."""
     parts.skin(rod((0.78, 1.36, 0), (0.78, 0.9, 0), (0.05, 0.05, 0.05)), ["hand.L"], 0.1)
+    return parts
+
+
+def mannequin() -> BodyParts:
+    """A jointed figure of separate rigid pieces, each on a joint with a name of Unreal's mannequin.
+
+    Its belly alone bends: one piece from the pelvis to the chest.
+    """
+    parts = BodyParts()
+    middle = {"pelvis": 0.92, "spine_01": 1.0, "spine_02": 1.25, "neck_01": 1.5, "head": 1.6}
+    above = None
+    for name, height in middle.items():
+        parts.joint(name, above, (0, height, 0))
+        above = name
+    parts.skin(capsule((0, 0.9, 0), (0, 0.94, 0), 0.14), ["pelvis"], 0.1)
+    belly = rod((0, 1.0, 0), (0, 1.22, 0), [0.1, 0.11, 0.12, 0.12, 0.12, 0.11])
+    parts.skin(belly, ["pelvis", "spine_01", "spine_02"], 0.2)
+    parts.skin(capsule((0, 1.3, 0), (0, 1.4, 0), 0.16), ["spine_02"], 0.1)
+    parts.skin(capsule((0, 1.5, 0), (0, 1.56, 0), 0.05), ["neck_01"], 0.1)
+    parts.skin(capsule((0, 1.7, 0), (0, 1.8, 0), 0.11), ["head"], 0.1)
+    for side, x in (("l", 1), ("r", -1)):
+        chains = {
+            "spine_02": {"upperarm": 0.22, "lowerarm": 0.5, "hand": 0.76, "": 0.9},
+            "pelvis": {"thigh": 0.85, "calf": 0.47, "foot": 0.08, "": 0.02},
+        }
+        for carrier, chain in chains.items():
+            above, places = carrier, [*chain.items()]
+            for (name, at), (_, end) in pairwise(places):
+                arm = carrier == "spine_02"
+                start = (at * x, 1.42, 0) if arm else (0.1 * x, at, 0)
+                stop = (end * x, 1.42, 0) if arm else (0.1 * x, end, 0)
+                radius = 0.045 if arm else 0.06 if end > 0.05 else 0.04
+                parts.joint(f"{name}_{side}", above, start)
+                gap = 0.05 * np.sign(np.subtract(stop, start))
+                far = np.asarray(stop) - gap if end not in (0.9, 0.02) else np.asarray(stop)
+                parts.skin(
+                    capsule((start + gap).tolist(), far.tolist(), radius), [f"{name}_{side}"], 0.1
+                )
+                above = f"{name}_{side}"
     return parts

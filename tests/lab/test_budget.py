@@ -21,7 +21,7 @@ from supple.lab.bench import budget_bench
 from supple.lab.fidelity import budget as budget_module
 from supple.lab.fidelity.budget import (
     BASES,
-    PLAYS,
+    VARIANTS,
     BlendedBasis,
     Budget,
     nearest_displacement,
@@ -135,23 +135,27 @@ def test_wrong_cubature_is_found_in_cubature_and_nowhere_else() -> None:
     )
     right, found = of(model), of(wrong)
     assert (
-        found.play("whole inertial")["change"] > 0.5 > 10 * right.play("whole inertial")["change"]
+        found.variant_row("whole inertial")["change"]
+        > 0.5
+        > 10 * right.variant_row("whole inertial")["change"]
     )
-    assert found.play("whole elastic")["change"] < 0.1
-    assert found.play("whole")["error"] == pytest.approx(right.play("whole")["error"], rel=1e-3)
+    assert found.variant_row("whole elastic")["change"] < 0.1
+    assert found.variant_row("whole")["error"] == pytest.approx(
+        right.variant_row("whole")["error"], rel=1e-3
+    )
 
 
 def test_a_limit_that_acts_is_found_in_limits() -> None:
     near = of(bar(), options={"displacement_limit": 0.01})
-    assert near.play("live")["limits"]["displacement"] > 0
-    assert near.play("limits")["change"] > 0.1
-    assert near.play("limits")["limits"] == {}
-    assert of(bar()).play("limits")["change"] == 0
+    assert near.variant_row("live")["limits"]["displacement"] > 0
+    assert near.variant_row("limits")["change"] > 0.1
+    assert near.variant_row("limits")["limits"] == {}
+    assert of(bar()).variant_row("limits")["change"] == 0
 
 
 def test_time_steps_are_the_error_that_a_finer_step_lacks() -> None:
     found = of(bar())
-    one, live, fine = (found.play(name) for name in ("bdf2 1", "live", "fine"))
+    one, live, fine = (found.variant_row(name) for name in ("bdf2 1", "live", "fine"))
     assert fine["error"] < 0.25 * one["error"]
     assert fine["error"] < live["error"] < 0.6 * one["error"]
     assert abs(one["amplitude"] - 1) > abs(fine["amplitude"] - 1)
@@ -164,19 +168,19 @@ def test_finished_rows_are_not_measured_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = of(bar(), folder=tmp_path)
-    row = first.play("live")
+    row = first.variant_row("live")
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("measured again")
 
     with monkeypatch.context() as patch:
         patch.setattr(budget_module, "played", refuse)
-        assert of(bar(), folder=tmp_path).play("live") == row
+        assert of(bar(), folder=tmp_path).variant_row("live") == row
         with pytest.raises(AssertionError, match="again"):  # another budget has other rows
-            of(bar(), folder=tmp_path, options={"beta": 0.02}).play("live")
+            of(bar(), folder=tmp_path, options={"beta": 0.02}).variant_row("live")
     (file,) = tmp_path.glob("budget-*.json")
     file.write_text("{")
-    assert of(bar(), folder=tmp_path).play("live")["error"] == row["error"]
+    assert of(bar(), folder=tmp_path).variant_row("live")["error"] == row["error"]
 
 
 def test_the_command_prints_a_budget_and_draws_it(
@@ -189,7 +193,7 @@ def test_the_command_prints_a_budget_and_draws_it(
     main([*asked, "--json"])
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["character"], row["motion"], row["seconds"]) == ("bar", "swing", 0.3)
-    assert set(row["plays"]) == set(PLAYS)
+    assert set(row["plays"]) == set(VARIANTS)
     assert set(row["bases"]) == set(BASES)
     assert row["plays"]["fine"]["error"] < row["plays"]["live"]["error"]
     assert row["bases"]["basis"]["error"] < 0.05
@@ -235,7 +239,7 @@ def test_a_pose_that_has_no_basis_of_its_own_costs_one_row(monkeypatch: pytest.M
 
 def test_forces_of_motions_are_not_played_without_cubature(monkeypatch: pytest.MonkeyPatch) -> None:
     budget = of(bar())
-    assert "whole" in budget.plays
+    assert "whole" in budget.variants
     monkeypatch.setitem(budget.model.report, "elastic_error", {"forces": "motions"})
-    assert {"whole", "whole elastic", "whole inertial"}.isdisjoint(budget.plays)
-    assert "live" in budget.plays
+    assert {"whole", "whole elastic", "whole inertial"}.isdisjoint(budget.variants)
+    assert "live" in budget.variants

@@ -24,12 +24,12 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Items of a module made for the test: one that works, one that fails half way."""
     module = ModuleType("supple.lab.reproduce.made_up")
 
-    def good(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
-        tell(0.5, "half")
+    def good(folder: Path, *, quick: bool, progress: Any) -> dict[str, Any]:
+        progress(0.5, "half")
         (folder / "good.png").write_bytes(b"\x89PNG made up")
         return {"paper": "in words", "speed": np.float32(2.0), "paper_speed": 1.0, "none": np.nan}
 
-    def bad(folder: Path, *, quick: bool, tell: Any) -> dict[str, Any]:
+    def bad(folder: Path, *, quick: bool, progress: Any) -> dict[str, Any]:
         (folder / "bad.png").write_bytes(b"\x89PNG half")
         raise SuppleError("the beam broke")
 
@@ -97,7 +97,7 @@ def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_pape
     """Fig. 10, on a coarse X."""
     from supple.lab.reproduce.xu2016.fig10_cubature import fig10
 
-    figures = fig10(tmp_path, quick=True, tell=lambda part, what: None)
+    figures = fig10(tmp_path, quick=True, progress=lambda part, what: None)
     errors = {row["at"]: row for row in figures["cubature_error"]}
     assert errors["interpolated"]["ours"] < 0.01
     assert errors["interpolated"]["ours"] < 0.5 * errors["interpolated"]["paper_variant"]
@@ -211,12 +211,12 @@ def test_tables_1_and_3_put_the_papers_rows_beside_ours(
 
     monkeypatch.setattr(reproduce_tables, "with_cores", modes)
     monkeypatch.setattr(bench_step, "measure", steps)
-    first = reproduce_tables.table1(tmp_path, quick=False, tell=lambda part, what: None)
+    first = reproduce_tables.table1(tmp_path, quick=False, progress=lambda part, what: None)
     assert [each["scene"] for each in first["rows"]] == ["arm", "bear", "gorilla"]
     assert first["rows"][2]["bound_s"] == {"ours": 0.6, "paper": 6.2}
     assert first["modes_of_the_gorilla"][3]["bound_s"]["paper"] == 18.7
     assert "1.2 to 1.2 times" in first["message"]
-    third = reproduce_tables.table3(tmp_path, quick=True, tell=lambda part, what: None)
+    third = reproduce_tables.table3(tmp_path, quick=True, progress=lambda part, what: None)
     assert third["sizes"][0]["tets"] == {"ours": 1, "paper": 9303}
     assert third["times"][0]["dynamics %"] == {"ours": 60, "paper": 65}
     assert "x 0.50" in third["message"]

@@ -20,7 +20,7 @@ def told(part: float, text: str) -> None:
 
 
 def test_bases_blended_in_frames_follow_the_full_beam_and_others_do_not(tmp_path: Path) -> None:
-    found = beams.beam(tmp_path, quick=True, tell=told)
+    found = beams.beam(tmp_path, quick=True, progress=told)
     rms = {row["basis"]: row["rms"] for row in found["rows"]}
     ours = rms["ours, 3 poses"]
     assert ours <= 0.20
@@ -34,7 +34,7 @@ def test_bases_blended_in_frames_follow_the_full_beam_and_others_do_not(tmp_path
 
 
 def test_modes_of_the_straight_beam_do_not_fit_the_bent_one(tmp_path: Path) -> None:
-    found = beams.fig4(tmp_path, quick=True, tell=told)
+    found = beams.fig4(tmp_path, quick=True, progress=told)
     own, *others = beams.METHODS
     for row in [*found["static_rms"], *found["dynamic_rms"]]:
         assert row[own] < 0.1
@@ -48,7 +48,7 @@ def test_modes_of_the_straight_beam_do_not_fit_the_bent_one(tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def hanging(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("fig14")
-    found = reproduce_pca.run(folder, quick=True, tell=told)
+    found = reproduce_pca.run(folder, quick=True, progress=told)
     assert (folder / "fig14.png").stat().st_size > 10_000
     return found
 

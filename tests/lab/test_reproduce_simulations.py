@@ -78,7 +78,7 @@ def test_outline_of_a_cut_cube_is_its_square():
 
 
 def test_contact_in_the_basis_keeps_pressed_skins_apart(tmp_path):
-    found = reproduce_contact.run(tmp_path, quick=True, tell=_told)
+    found = reproduce_contact.run(tmp_path, quick=True, progress=_told)
     assert (tmp_path / "fig5.png").stat().st_size > 10_000
     last = found["rows"][-1]
     assert last["with_percent"] < 0.2
@@ -88,7 +88,7 @@ def test_contact_in_the_basis_keeps_pressed_skins_apart(tmp_path):
 
 
 def test_regions_move_a_far_limb_less_than_global_modes(tmp_path):
-    found = reproduce_local.run(tmp_path, quick=True, tell=_told)
+    found = reproduce_local.run(tmp_path, quick=True, progress=_told)
     assert (tmp_path / "fig11.png").stat().st_size > 10_000
     assert found["ours_to_global"]["left_hand"] < 1
     assert {row["basis"].split(",")[0] for row in found["rows"]} == {
@@ -101,7 +101,7 @@ def test_regions_move_a_far_limb_less_than_global_modes(tmp_path):
 
 
 def test_a_coarse_body_is_farther_from_the_fine_simulation_than_a_reduced_one(tmp_path):
-    found = reproduce_coarse.run(tmp_path, quick=True, tell=_told)
+    found = reproduce_coarse.run(tmp_path, quick=True, progress=_told)
     assert (tmp_path / "fig15.png").stat().st_size > 10_000
     ours, fine, coarse = found["rows"]
     assert ours["rms_to_full"] < 0.7 * coarse["rms_to_full"]

@@ -141,7 +141,7 @@ def test_the_last_frame_of_a_loop_is_its_first_and_has_the_clips_times():
 
 def test_flesh_that_never_repeats_itself_is_blended_into_a_loop_without_a_jolt():
     ringing: dict[str, Any] = {"damping": 0.0, "simulation": {"integrator": "newmark"}}
-    with pytest.warns(SuppleWarning, match="blended so that the loop closes"):
+    with pytest.warns(SuppleWarning, match="blended to close the loop"):
         baked = bake(bar(), swinging(), stepped_model("firm"), loop=True, **ringing)
     frames, size = baked.frames.astype(np.float64), bar().surface.size
     assert baked.report["blended"]

@@ -22,10 +22,11 @@ from supple.app.viewer.session.feel_dials import FeelDials
 from supple.engines.engine import engine_named
 from supple.errors import FormatError
 from supple.playback.bake_model import model_options
-from supple.playback.baking import BakeRequest, bake
+from supple.playback.baking import bake
 from supple.playback.character_models import PreparedModel, kept_model, prepared_model
 from supple.playback.character_sources import CharacterSource
 from supple.playback.feel.feel import BEYOND
+from supple.playback.request import BakeRequest
 from supple.rig.character import Character
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")

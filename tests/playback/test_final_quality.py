@@ -86,9 +86,9 @@ def loop() -> dict[str, Any]:
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache with a checkpoint after each stretch of one frame."""
+    """A cache with a checkpoint after each segment of one frame."""
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
-    monkeypatch.setattr(refined_player, "STRETCH", 0.0)
+    monkeypatch.setattr(refined_player, "SEGMENT", 0.0)
     for name in ("EVERY", "AT_ENDS", "RATIO"):
         monkeypatch.setattr(final_take, name, 0.0)
     return tmp_path
@@ -116,8 +116,8 @@ def test_final_is_within_three_hundredths_of_a_truth_that_is_twice_as_fine():
     assert rms_difference(baked.frames, finer.frames[::3], finer.rig[::3]) < 0.03
 
 
-def test_stretches_with_different_steps_are_as_accurate_as_one_short_step(monkeypatch):
-    monkeypatch.setattr(refined_player, "STRETCH", 0.05)
+def test_segments_with_different_steps_are_as_accurate_as_one_short_step(monkeypatch):
+    monkeypatch.setattr(refined_player, "SEGMENT", 0.05)
     motion = jerk()
     baked = final(motion, rate=90.0)
     chosen = baked.report["substeps"]
@@ -350,7 +350,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
 
 
 def test_flesh_without_a_solution_restarts_and_this_is_said(monkeypatch):
-    monkeypatch.setattr(refined_player, "STRETCH", 0.05)
+    monkeypatch.setattr(refined_player, "SEGMENT", 0.05)
     run, failed = RefinedPlayer._run, []
 
     def failing_run(player: RefinedPlayer, start: Any, substeps: int, count: int) -> Any:
@@ -361,7 +361,7 @@ def test_flesh_without_a_solution_restarts_and_this_is_said(monkeypatch):
         return run(player, start, substeps, count)
 
     monkeypatch.setattr(RefinedPlayer, "_run", failing_run)
-    with pytest.warns(SuppleWarning, match="the simulation restarted 1 times"):
+    with pytest.warns(SuppleWarning, match="the simulation restarted 1 time;"):
         baked = final(rate=90.0)
     assert max(failed) == 128
     assert baked.report["limits"]["reset"] == 1

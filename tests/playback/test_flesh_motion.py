@@ -9,12 +9,12 @@ import pytest
 
 from helpers.build_samples import STEPPED, bending_bar, jointed_arm, stepped_model
 from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.hard_parts import BY_FILE, HardPart, HardSkin
 from supple.anatomy.region_entries import EDITED, RegionEntry
 from supple.errors import SuppleWarning
 from supple.playback import flesh_motion
 from supple.playback.baking import bake
-from supple.playback.flesh_motion import FleshMotion, SkinNames, report_flesh
-from supple.playback.hard_skin import BY_FILE, HardPart, HardSkin, hard_skin
+from supple.playback.flesh_motion import FleshMotion, SkinNames, hard_skin, report_flesh
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.motion.motion import Motion
 

@@ -17,7 +17,7 @@ from supple.app.report.report_page import write_page
 from supple.dynamics.root_frame import to_world
 from supple.engines.common import accuracy as accuracy_module
 from supple.engines.common.accuracy import Accuracy, accuracy_words, distance_words
-from supple.errors import SuppleError, SuppleWarning
+from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.playback import model_accuracy
 from supple.playback.bake_plan import bake_simulator
 from supple.playback.character_models import prepared_model
@@ -159,11 +159,55 @@ def test_a_bad_snapshot_model_is_built_again_with_modes(arm, monkeypatch):
 
 
 @pytest.mark.parametrize(("distances", "kept"), [([0.5, 0.7], 1), ([0.7, 0.5], 2)])
-def test_the_better_of_two_bad_models_is_kept_with_a_warning(arm, monkeypatch, distances, kept):
+def test_the_better_of_two_bad_models_is_kept(arm, monkeypatch, distances, kept):
     _, build = _builds(arm, monkeypatch, distances)
+    assert FREE.checked(build, BuildLog()).name == f"build {kept}"
+
+
+def test_a_bad_model_is_a_warning_wherever_it_comes_from(arm, tmp_path):
+    bad = replace(arm, report={"accuracy": {"distance": 0.5, "amplitude": 1.0, **GOOD}})
+    bad.save(tmp_path / "arm.supple")
+    character = Character("arm", arm.surface, arm.rig)
     with pytest.warns(SuppleWarning, match="50 % from the full simulation, mostly at Tail3"):
-        model = FREE.checked(build, BuildLog())
-    assert model.name == f"build {kept}"
+        supple.bake(character, model=bad, end=0.2, progress=False, anatomy=None)
+    with pytest.warns(SuppleWarning, match="50 % from the full simulation, mostly at Tail3"):
+        prepared_model(source_of(character), model=tmp_path / "arm.supple")
+
+
+def test_flesh_that_is_stiffened_for_a_violent_motion_is_not_built_again(arm, monkeypatch):
+    options, build = _builds(arm, monkeypatch, [])
+    stiffened = Accuracy(0.9, 0.1, **GOOD, stiffness=64.0)
+    monkeypatch.setattr(Comparison, "accuracy", lambda self, model: stiffened)
+    model = FREE.checked(build, BuildLog())
+    assert options == [{}]
+    with pytest.warns(SuppleWarning, match="64 times as stiff; use final"):
+        accuracy_module.warn_if_bad(model.name, model.report)
+
+
+def test_a_model_that_cannot_be_compared_says_why(arm, monkeypatch):
+    def fails(self, model):
+        raise SolverError("the full simulation diverges")
+
+    monkeypatch.setattr(Comparison, "accuracy", fails)
+    model = GIVEN.checked(lambda: arm, BuildLog())
+    words = "not compared with the full simulation: the full simulation diverges"
+    assert accuracy_words(model.report) == words
+
+
+def test_reduced_flesh_that_moves_where_full_flesh_rests_is_bad(arm):
+    rig = np.tile(arm.surface.vertices, (12, 1, 1))
+    snapped = rig.astype(np.float32) + 0.3
+    case = wiggle(jointed_arm()), snapped, rig.astype(np.float32), rig, 0.0, 1.0, 1.0
+    assert model_accuracy._compared(arm, *case).bad
+    case = wiggle(jointed_arm()), rig.astype(np.float32), rig.astype(np.float32), rig, 0.0, 1.0, 1.0
+    assert model_accuracy._compared(arm, *case).distance is None
+
+
+def test_a_motion_of_one_key_is_replaced_by_the_wiggle(arm):
+    pose = Motion(np.zeros(1), arm.rig.rest_pose[None], np.eye(4)[None], "pose")
+    motion, start, end = model_accuracy._part(replace(arm, motions={"pose": pose}))
+    assert motion.name == "wiggle"
+    assert end - start > 0.4
 
 
 def test_given_options_of_the_reduction_are_kept(arm, monkeypatch):

@@ -15,8 +15,8 @@ from supple.cli.main import main
 from supple.engines.options import BakePlayOptions
 from supple.errors import SuppleError, SuppleWarning
 from supple.playback.baking import bake, bake_all
-from supple.playback.feel.swing_goals import swing_goals
-from supple.playback.swing import RUNS, RUNS_OF_SEVERAL, _Search
+from supple.playback.swing.goals import swing_goals
+from supple.playback.swing.search import RUNS, RUNS_OF_SEVERAL, _Search
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion

@@ -105,13 +105,13 @@ def visit(visits: int, folder: Path, seed: int = 0, minutes: float | None = None
     """Visit a page so often, or for so long, `GUESTS` at once; say what is left of it."""
     session = Session(CharacterActor(stepped_model("bar")))
     found: dict[str, Any] = {"visits": 0, "refused": 0, "broken": 0, "taken": 0, "memory": []}
-    lock, take = threading.Lock(), session.take
+    lock, take = threading.Lock(), session.grip
 
     def count_hand(*given: Any) -> None:
         found["taken"] += 1
         take(*given)
 
-    session.take = count_hand  # type: ignore[method-assign, assignment]
+    session.grip = count_hand  # type: ignore[method-assign, assignment]
     errors = Errors()
     logging.getLogger("asyncio").addHandler(errors)  # viser's tasks end there with what they raise
     end = time.monotonic() + 60 * minutes if minutes is not None else None

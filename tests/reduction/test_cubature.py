@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
+from supple.linalg.nnls import cheapest_removals, joint_fit, nonnegative_fit
 from supple.reduction.cubature.selection import Support, pursue
 
 Floats = NDArray[np.float64]
@@ -108,7 +108,7 @@ def test_columns_go_in_the_order_in_which_fits_without_them_lose_least() -> None
     b = A @ random.uniform(1.0, 2.0, 8) + 0.1 * random.standard_normal(30)
     gram = A.T @ A
     left = list(range(8))
-    for gone in least_missed([gram], [nonnegative_fit(gram, A.T @ b)], 2):
+    for gone in cheapest_removals([gram], [nonnegative_fit(gram, A.T @ b)], 2):
         losses = [_loss(A[:, [each for each in left if each != e]], b) for e in left]
         assert gone == left[int(np.argmin(losses))]
         left.remove(int(gone))
@@ -118,7 +118,7 @@ def test_of_columns_that_say_the_same_one_stays() -> None:
     random = np.random.default_rng(0)
     same, other = random.uniform(1.0, 2.0, 20), random.uniform(1.0, 2.0, (20, 2))
     A = np.column_stack([same, same, same, other])
-    gone = least_missed([A.T @ A], [np.array([3.0, 3.0, 3.0, 1.0, 1.0])], 3)
+    gone = cheapest_removals([A.T @ A], [np.array([3.0, 3.0, 3.0, 1.0, 1.0])], 3)
     assert set(gone[:2]) < {0, 1, 2}
     assert gone[2] in (3, 4)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from helpers.build_samples import bending_bar
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.pose_space.build.motion_loads import motion_loads
 from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.build.shaken_pose import shaken_shapes
 from supple.mesh.tets import TetMesh
@@ -16,7 +18,9 @@ from supple.reduction.cubature.samples import rest_stiffness
 from supple.reduction.cubature.training import condensed_shapes, motion_forces
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
-from supple.reduction.shaking import Shaking, shake
+from supple.reduction.shaking import MOTION_STEPS, Shaking, shake
+from supple.rig.motion.motion import Motion
+from supple.rig.poses.pose_weights import PoseWeights
 from supple.scenes.bodies.beam import beam
 
 
@@ -203,7 +207,9 @@ class TestCondensed:
         moved = np.zeros((self.body.n_vertices, 3, 5), np.float32)
         moved[self.region.vertices] = basis @ q
         given = self.body, self.body.rest, basis, self.region
-        np.testing.assert_allclose(motion_forces(*given, Shaking(moved, moved)).q, q, atol=1e-5)
+        np.testing.assert_allclose(
+            motion_forces(*given, Shaking(moved, moved, np.ones(moved.shape[2]))).q, q, atol=1e-5
+        )
 
     def test_fitted_forces_are_nearer_to_the_bodys_than_those_in_the_basis(self) -> None:
         basis = self.basis()
@@ -222,3 +228,47 @@ class TestCondensed:
         own, true = pose.reduced(motion.q[:, 1:]), motion.forces[:, 1:]
         in_basis = np.linalg.norm(own - true, axis=0) / np.linalg.norm(true, axis=0)
         assert found.held_out_error < 0.5 * float(np.sqrt((in_basis**2).mean()))
+
+
+def test_motions_follow_random_accelerations_in_every_third_of_the_samples() -> None:
+    body, region = bar(), held(bar())
+    loads = np.zeros((body.n_vertices, 3, 2 * MOTION_STEPS), np.float32)
+    loads[:, 2] = 20 * np.sin(np.arange(2 * MOTION_STEPS))
+    alone = shake(body, body.rest, region, seed=0)
+    both = shake(body, body.rest, region, None, loads, seed=0)
+    assert alone is not None
+    assert both is not None
+    random = both.factors == 1
+    assert random.sum() == len(alone.factors) == 90
+    assert len(random) == 90 + 60
+    assert random[:100].sum() == 60  # the last third of both is held out
+    assert np.array_equal(both.displacements[..., random], alone.displacements)
+    parts = [both.displacements[..., which] * both.factors[which] for which in (random, ~random)]
+    first, second = (np.square(part).sum() for part in parts)
+    np.testing.assert_allclose(first, second, rtol=1e-4)
+    moved = both.displacements[..., ~random]
+    assert abs(moved[:, 2]).max() > 10 * abs(moved[:, 1]).max()
+
+
+def test_motions_too_violent_for_a_body_are_left_out_of_its_shaking() -> None:
+    body, region = bar(), held(bar())
+    loads = np.full((body.n_vertices, 3, MOTION_STEPS), 1e9, np.float32)
+    both = shake(body, body.rest, region, None, loads, seed=0)
+    assert both is not None
+    assert len(both.factors) == 90
+
+
+def test_loads_are_the_accelerations_of_the_liveliest_parts_near_each_pose() -> None:
+    rig = bending_bar(cells=(8, 2, 2)).rig
+    times = np.linspace(0.0, 2.0, 121)
+    roots = np.tile(np.eye(4), (121, 1, 1))
+    roots[60:, 1, 3] = 3.0 * (times[60:] - 1.0) ** 2  # 6 m/s² in the second half
+    near = Motion(times, np.zeros((121, 1)), roots, "near")
+    still = Motion(times, np.full((121, 1), 1.0), name="still")
+    weights = PoseWeights(np.array([[0.0], [1.0]]), np.ones(1))
+    first, second = motion_loads(rig, {"near": near, "still": still}, weights)
+    assert second is None or abs(second).max() < 1e-3
+    assert first is not None
+    assert first.shape == (rig.n_vertices, 3, 3 * MOTION_STEPS)
+    np.testing.assert_allclose(first[:, 1, :MOTION_STEPS].mean(), 6.0, rtol=0.1)
+    assert abs(first[:, ::2]).max() < 1e-3

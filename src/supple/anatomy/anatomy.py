@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from supple.anatomy.body_layout import PALM, BodyLayout
-from supple.anatomy.loose_parts import paired_regions
 from supple.anatomy.region_entries import EDITED, RegionEntry, entries_for, write_entries
-from supple.anatomy.roles import HARD, ROLES, RegionRole, joint_name_role
+from supple.anatomy.region_roles import region_roles
+from supple.anatomy.roles import HARD, RegionRole
 from supple.anatomy.skin_maps import MeasuredSkin, SkinMaps
 from supple.anatomy.skin_regions import SkinRegions
 from supple.anatomy.thickness import InscribedBalls
@@ -42,7 +40,7 @@ class Anatomy:
     name
         Name of the character.
     surface
-        Its skin.
+        Skin of the character.
     entries
         Role, flesh share, feel and reasons of each region, by name of its joint.
     joints
@@ -61,7 +59,7 @@ class Anatomy:
         (n̄,) whether a vertex belongs to a part that follows the rig without flesh.
     thickness
         (n̄,) R: radius of the largest inscribed ball that covers each vertex, in metres. Small
-        attached parts, such as a fish's spikes, have that of the part below.
+        attached parts, such as a fish's spikes, have the thickness of the part below.
     back
         (n̄,) 1 on the back, −1 on the belly, 0 elsewhere; see `back_side`.
     balls
@@ -108,10 +106,12 @@ class Anatomy:
 
     @cached_property
     def riding(self) -> Bools:
-        """Mask (n̄,) of components that follow the rig completely; all False if all do."""
+        """Mask (n̄,) of components that follow the rig completely; if all do, but the largest."""
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
+        if not stays.any():
+            stays[np.bincount(self.part, self.surface.vertex_areas()).argmax()] = True
         riding: Bools = ~stays[self.part]
-        return riding & (not riding.all())
+        return riding
 
     @cached_property
     def trunk_radius(self) -> float:
@@ -157,9 +157,9 @@ def anatomy_of(
     character
         Skin, rig, and names of joints, materials and meshes are used; motions are not.
     entries
-        Entries by joint that replace computed ones; see `Anatomy.load`.
+        Entries by joint that replace computed entries; see `Anatomy.load`.
     use_names
-        Whether names count, or shape alone.
+        Whether names are used as evidence, or shape alone.
     like
         Anatomy of the same character, whose measurements are reused.
     """
@@ -173,7 +173,7 @@ def anatomy_of(
         return _painted(_boneless(character, balls), character.painted)
     skin = like.skin if like is not None else None
     skin = MeasuredSkin.of(surface, rig, balls) if skin is None else skin
-    all_entries = _all_entries(skin, _region_roles(skin, use_names), entries or {})
+    all_entries = _all_entries(skin, region_roles(skin, use_names), entries or {})
     maps = SkinMaps.of(skin, all_entries, character.labels, use_names=use_names)
     anatomy = Anatomy(
         character.name,
@@ -220,7 +220,7 @@ def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:
 def _all_entries(
     skin: MeasuredSkin, roles: list[RegionRole], entries: Mapping[str, RegionEntry]
 ) -> dict[str, RegionEntry]:
-    """Return the entries of all regions; entries of the user replace computed ones."""
+    """Return the entries of all regions; entries of the user replace computed entries."""
     merged = {}
     for joint, computed in zip(skin.regions.joints, roles, strict=True):
         name, feel = skin.names[joint], "hard" if computed.share < HARD else "normal"
@@ -259,104 +259,3 @@ def _painted(anatomy: Anatomy, maps: Mapping[str, Floats]) -> Anatomy:
     # A back that is painted rigid is hard; other backs only have little flesh.
     lower = (share < HARD) & (share < anatomy.share)
     return replace(anatomy, share=share, back=np.where(lower, 0.0, anatomy.back))
-
-
-# Roles of regions: the body's layout, and names of joints as further evidence. A region is hard if
-# either indicates it. Only names of soft parts, tails, ears, fins and the trunk override a hard
-# shape.
-
-
-#: Roles by name that override a harder role by shape.
-SOFTENING = {"soft", "tail", "ear", "fin", "trunk", "neck"}
-#: Names of upper limbs, at any position along the limb.
-UPPER = r"upper|up(leg|arm)|thigh|shoulder|femur|humerus|^(front|back)leg$"
-#: Least fraction of a body's skin that is soft: a hand or a head alone has flesh, too.
-LEAST_SOFT = 0.02
-#: Roles that a named region passes on to all regions below it.
-PASSED_ON = ("head", "hand", "foot", "prop", "horn", "ear", "fin", "tail")
-
-
-def _region_roles(skin: MeasuredSkin, use_names: bool) -> list[RegionRole]:
-    """Return the roles of all regions, from shape and, with `use_names`, joints' names."""
-    regions, names = skin.regions, skin.names
-    rigid = skin.pieces.rigid_regions(regions)
-    if rigid is not None:  # a machine; regions that bend are rubber
-        kinds = (("forearm", "bends, on a machine"), ("prop", "a rigid piece of a machine"))
-        return [RegionRole(role, [why]) for role, why in (kinds[int(each)] for each in rigid)]
-    region_names = [names[joint] for joint in regions.joints]
-    if len(regions) == 1:
-        named_role = joint_name_role(region_names[0]) if use_names else None
-        if named_role is not None and ROLES[named_role] < HARD:
-            return [RegionRole(named_role, [f'the only region, called "{region_names[0]}"'], PALM)]
-        return [RegionRole("trunk", ["the only region"])]
-    small, ears = skin.pieces.small_on(regions), paired_regions(skin.outgrowths)
-    unnamed = [""] * len(regions)
-    layout = BodyLayout(regions, region_names if use_names else unnamed, small, ears)
-    roles = layout.roles()
-    if use_names:
-        for each, name in zip(roles, region_names, strict=True):
-            _apply_name(each, name)
-        _inherit_named_roles(layout, roles)
-        _heads_without_skin(regions, names, roles)
-    _same_on_both_sides(roles, layout)
-    if sum(regions.areas[k] for k, each in enumerate(roles) if each.share >= HARD) < LEAST_SOFT:
-        for each in roles:
-            each.reasons.append("all of the body would be hard otherwise")
-        BodyLayout(regions, unnamed, small, ears).leave_flesh(roles)
-    return roles
-
-
-def _heads_without_skin(
-    regions: SkinRegions, names: Sequence[str], roles: list[RegionRole]
-) -> None:
-    """Make a neck a head if it contains a joint named head that has no region.
-
-    If no region is named head, regions named neck at the end of the tree become heads.
-    """
-    name_roles = [joint_name_role(names[joint]) for joint in regions.joints]
-    ends = [region for region, near in enumerate(regions.neighbours) if len(near) == 1]
-    for region in ends if "head" not in name_roles else ():
-        if name_roles[region] == "neck":  # the last region of a neck if nothing is named head
-            roles[region].assign("head", "the end of a neck")
-    for joint, region in enumerate(regions.of_joint):
-        named_head = regions.joints[region] != joint and joint_name_role(names[joint]) == "head"
-        if named_head and roles[region].role == "neck":
-            roles[region].assign("head", f'contains the joint "{names[joint]}"')
-
-
-def _apply_name(each: RegionRole, name: str) -> None:
-    """Replace a region's role, found from its shape, where the joint's name takes precedence."""
-    shape, plain = each.role, normalised_name(name)[1]
-    role = joint_name_role(name)
-    if role is None and re.match(r"trunk|proboscis", plain) and shape != "trunk":
-        role = "tail"  # an elephant's trunk
-    if role is None:
-        return
-    upper = role == "limb" and shape in ("forearm", "shin", "end") and re.search(UPPER, plain)
-    if upper or (role in ("forearm", "shin") and shape == "end"):
-        replaces = True
-    elif role in SOFTENING and ROLES[role] > ROLES[shape]:
-        # A helmet on a joint named neck is a head, and Rigify's head is the last spine.
-        replaces = not (shape == "head" and re.match("neck|spine", plain))
-    else:
-        replaces = role != shape and (ROLES[role] <= ROLES[shape] or ROLES[role] < HARD)
-    if replaces:
-        each.assign(role, f'called "{name}"')
-
-
-def _inherit_named_roles(layout: BodyLayout, roles: list[RegionRole]) -> None:
-    """Give regions without a known name the role of the named head, hand or ear above them."""
-    for region in layout.order[1:]:
-        above = int(layout.above[region])
-        carrier, each = roles[above].role, roles[region]
-        named = carrier in PASSED_ON and layout.name_roles[above] == carrier
-        if named and layout.name_roles[region] is None and carrier != each.role:
-            each.assign(carrier, f'hangs from "{layout.names[above]}"')
-
-
-def _same_on_both_sides(roles: list[RegionRole], layout: BodyLayout) -> None:
-    """Give left and right the same role: the harder one."""
-    for one, other in sorted(layout.sided_pairs()):
-        if roles[one].role != roles[other].role:
-            soft, hard = sorted((one, other), key=lambda each: -ROLES[roles[each].role])
-            roles[soft].assign(roles[hard].role, "as on the other side")

@@ -1,7 +1,7 @@
 """Layout of a body: trunk, neck, head, limbs and their ends, tails and ears, from their shape.
 
 Regions in the middle of a body are trunk where they are thick or have limbs. Pairs of chains from
-the trunk are limbs, ears or horns; single ones are a neck with its head, or a tail.
+the trunk are limbs, ears or horns; single chains are a neck with its head, or a tail.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from supple.anatomy.roles import RegionRole, joint_name_role
+from supple.anatomy.roles import RegionRole
 from supple.anatomy.skin_regions import SkinRegions
 from supple.arrays import Floats, Ints
 from supple.rig.motion.joint_names import normalised_name
@@ -55,16 +55,22 @@ PALM, FINGER = 0.5, 0.4
 class BodyLayout:
     """Tree of regions, rooted at the trunk; finds the role of each region.
 
+    `names` (k,) are those of the joints, "" where they do not count, with the roles `name_roles`.
     `small` (k,) counts small components on each region, such as eyes; `ears` are the regions with
     paired outgrowths. `above` (k,) is the parent of each region, `below` are its children, and
     `weight` (k,) is the part of the skin's area in its subtree.
     """
 
     def __init__(
-        self, regions: SkinRegions, names: Sequence[str], small: Ints, ears: Collection[int]
+        self,
+        regions: SkinRegions,
+        names: Sequence[str],
+        name_roles: Sequence[str | None],
+        small: Ints,
+        ears: Collection[int],
     ) -> None:
         self.regions, self.names, self.small, self.ears = regions, names, small, set(ears)
-        self.name_roles = [joint_name_role(name) for name in names]
+        self.name_roles = name_roles
         self.name_sides = [normalised_name(name)[0] for name in names]
         self._root_at(regions.central([role == "trunk" for role in self.name_roles]))
         while (inner := self._towards_limbs()) is not None:
@@ -328,7 +334,7 @@ class BodyLayout:
             self._limb(each, roles)
 
     def _heads(self) -> list[int]:
-        """Return the first region of the head, that with the most evidence, or an empty list."""
+        """Return a list of the first region of the head, by evidence; empty if there is none."""
         evidence = enumerate(map(self._head_evidence, range(len(self.regions))))
         scores = {region: len(each) for region, each in evidence if each is not None}
         if not scores:

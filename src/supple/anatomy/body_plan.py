@@ -36,6 +36,8 @@ from supple.rig.tets.surface_samples import typical_edge
 #: Depth, relative to flesh share times thickness, above which vertices near a bone segment are bone
 #: in parts with a detected back or belly.
 MOST_FLESH = 0.8
+#: Depth in cells from which tets contain no skin.
+INNER = 1.5
 
 
 def held_vertices(
@@ -65,8 +67,11 @@ def held_vertices(
     on_side = skin_values(anatomy, np.abs(anatomy.back), mesh.vertices, triangles) > 0.2
     held &= ~on_side | (depth > MOST_FLESH * share * thickness) | (thickness < typical_edge(mesh))
     core = (depth > share * thickness) | hard | riding
+    inner = (depth > INNER * typical_edge(mesh)) & ~riding
     if not (held | core).all():  # a body of bone alone could not move
         held |= core
+    elif (hard | riding).all() and inner.any():  # nor be built; no skin depends on its inside
+        return np.flatnonzero(~inner)
     body = components(mesh.tets, len(mesh.vertices))
     anchored = np.zeros(int(body.max()) + 1, bool)
     np.logical_or.at(anchored, body, held[mesh.tets].any(axis=1))
@@ -199,7 +204,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """Return the mask (T,) of tets to keep: all except bridging ones that no skin needs."""
+    """Return the mask (T,) of tets to keep: all except bridging tets that no skin needs."""
     kept = ~bridging
     if not kept.any():
         return kept
@@ -285,7 +290,7 @@ def _of_parts(surface: SurfaceMesh, vertices: Bools) -> SurfaceMesh:
 
 
 def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
-    """Return one mesh of several, with a set of tets for each; flesh is first.
+    """Join meshes into one, with a set of tets for each; flesh is first.
 
     Each piece has its mesh and the surface components in it. The set `RIDING` has the tets of all
     pieces but the first.

@@ -89,7 +89,7 @@ def motion_firmness(
 
     Each of some points of the skin is an oscillator with the compliance of linear elasticity and
     the stiffening of the material, driven by the rig's acceleration of that point. `held` are the
-    bone vertices of the tets, `factors` (n̄,) those of the material's stiffness so far.
+    bone vertices of the tets, `factors` (n̄,) multiply the material's stiffness so far.
     """
     firmer = np.ones(len(factors))
     soft = np.flatnonzero(~anatomy.hard)

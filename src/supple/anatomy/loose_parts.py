@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +28,9 @@ BODY = 0.1
 SMALL, NEAR = 0.02, 0.02
 #: Components up to this fraction of the area may be eyes.
 LARGE_EYE = 0.05
+#: Least part of a component of a machine that follows one joint, in weight, or each of its joints
+#: alone, in area, for it to be rigid: a seam or a stray weight does not make it flesh.
+ALMOST = 0.9
 #: A machine has at least this fraction of its area in rigid components, on this many joints.
 MACHINE, MACHINE_JOINTS = 0.75, 4
 
@@ -37,13 +40,16 @@ class Components:
     """Connected components of a skin.
 
     `of_vertex` (n̄,) is the component of each vertex, and `lead` (n̄,) the joint with the largest
-    weight at the vertex. `single` (c,) masks components that follow one joint alone. `shares` (c,)
-    are fractions of the skin's area.
+    weight at the vertex. `single` (c,) masks components that follow one joint alone, and `rigid`
+    (c,) those that hardly bend. `main` (c,) is the joint that most of a component follows, −1 if
+    less than `ALMOST` does. `shares` (c,) are fractions of the skin's area.
     """
 
     of_vertex: Ints
     lead: Ints
     single: Bools
+    rigid: Bools
+    main: Ints
     shares: Floats
 
     @classmethod
@@ -57,8 +63,22 @@ class Components:
         first = lead[np.unique(part, return_index=True)[1]]
         single &= np.bincount(part[lead != first[part]], minlength=count) == 0
         area = surface.vertex_areas()
-        shares = np.bincount(part, area) / max(float(area.sum()), 1e-300)
-        return cls(part, lead, single, shares)
+        areas = np.maximum(np.bincount(part, area), 1e-300)
+        shares = areas / max(float(area.sum()), 1e-300)
+        entries = (area, (part, np.arange(len(part))))
+        main, most = leading_joints(sp.csr_array(sp.csr_array(entries) @ weights))
+        alone = np.bincount(part, area * (weight >= FOLLOWS)) / areas
+        main = np.where(single | (most >= ALMOST * areas), main, -1)
+        return cls(part, lead, single, (main >= 0) | (alone >= ALMOST), main, shares)
+
+    def even(self, counterpart: sp.csr_array, area: Floats) -> Components:
+        """Return the components, with those rigid whose mirror image mostly is.
+
+        `counterpart` (n̄, n̄) is that of a `Mirror`, `area` (n̄,) that of the vertices.
+        """
+        there = area * (counterpart @ self.rigid[self.of_vertex].astype(float))
+        half = 0.5 * np.bincount(self.of_vertex, area)
+        return replace(self, rigid=self.rigid | (np.bincount(self.of_vertex, there) > half))
 
     @property
     def loose(self) -> Bools:
@@ -74,8 +94,8 @@ class Components:
     def held(self, area: Floats) -> Bools:
         """Return the mask (n̄,) of rigid components, such as objects in a hand.
 
-        Their joint also moves other skin of more than a tenth of their area. Callers reduce their
-        weight, so that an object in one hand does not hide the symmetry of the hands.
+        A component counts if its joint also moves other skin of more than a tenth of its area.
+        Callers reduce its weight, so that an object in one hand does not hide the hands' symmetry.
         """
         areas = np.bincount(self.of_vertex, area)
         loose = self.single[self.of_vertex]
@@ -95,17 +115,17 @@ class Components:
 
     @property
     def machine(self) -> bool:
-        """Whether rigid components on several joints make up most of the skin, as in a robot."""
-        rigid = float(self.shares[self.single].sum())
-        joints = np.unique(self.lead[self.single[self.of_vertex]])
-        return rigid > MACHINE and len(joints) >= MACHINE_JOINTS
+        """Whether components on one joint each make up most of the skin, as in a robot."""
+        whole = self.main >= 0
+        enough = len(np.unique(self.main[whole])) >= MACHINE_JOINTS
+        return enough and float(self.shares[whole].sum()) > MACHINE
 
     def rigid_regions(self, regions: SkinRegions) -> Bools | None:
         """Return the mask (k,) of a machine's rigid regions; None for other bodies."""
         if not self.machine:
             return None
         count = len(regions)
-        bends = np.bincount(regions.of_vertex, ~self.single[self.of_vertex], count)
+        bends = np.bincount(regions.of_vertex, ~self.rigid[self.of_vertex], count)
         rigid: Bools = bends < 0.5 * np.bincount(regions.of_vertex, minlength=count)
         return rigid
 
@@ -114,9 +134,9 @@ class Components:
 class LooseParts:
     """Props, small attached parts and shells of a surface, by vertex (n̄,).
 
-    `prop` masks components that follow one joint rigidly. `shell` masks large ones of the trunk,
-    and the parts of machines that bend. `carrier` is, for vertices of a small attached part, the
-    nearest vertex of another component; for others the vertex itself.
+    `prop` masks components that follow one joint rigidly. `shell` masks large components
+    of the trunk, and the parts of machines that bend. `carrier` is, for vertices of a small
+    attached part, the nearest vertex of another component; for others the vertex itself.
     """
 
     prop: Bools
@@ -133,7 +153,7 @@ class LooseParts:
         if len(pieces.shares) == 1:
             return cls(prop, carrier, shell)
         if pieces.machine:
-            prop = pieces.single[pieces.of_vertex]
+            prop = pieces.rigid[pieces.of_vertex]
             return cls(prop, carrier, ~prop)
         for piece in np.argsort(pieces.shares, kind="stable"):
             if not pieces.single[piece]:

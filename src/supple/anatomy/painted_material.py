@@ -144,8 +144,8 @@ def painted_material(
     quantity
         ``"young"``, in Pa, or ``"poisson"``.
     painted
-        (n̄,) or (m, n̄) mask of the painted skin vertices; all by default. Values of the others
-        are ignored.
+        (n̄,) or (m, n̄) mask of the painted skin vertices; all by default. Values of other
+        vertices are ignored.
     smoothness
         ζ. For small ζ each painted tet keeps its value, for large ζ all values are equal.
     on
@@ -224,8 +224,8 @@ def pose_materials(
     n_poses
         m.
     young, poisson
-        Painted values: (n̄,) or (T,) for all poses, (m, n̄) or (m, T) for each; None for those
-        of `material`.
+        Painted values: (n̄,) or (T,) for all poses, (m, n̄) or (m, T) for each; None for the
+        constants of `material`.
 
     Returns
     -------

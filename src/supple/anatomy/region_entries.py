@@ -62,7 +62,7 @@ class RegionEntry:
 
     @property
     def acting_share(self) -> float:
-        """Flesh share limited by the feel: below `HARD` if hard or apart, else at least that."""
+        """Flesh share limited by the feel: below `HARD` if hard or apart, else at least `HARD`."""
         if self.feel in ("hard", "apart"):
             return min(self.share, 0.5 * HARD)
         return max(self.share, HARD) if self.feel != "soft" else max(self.share, 0.9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -34,7 +35,7 @@ HARD = 0.3
 class RegionRole:
     """Role of one region, a name of `ROLES`, with reasons of one line each.
 
-    `own_share` is φ if it differs from that of the role, as for a hand without a body.
+    `own_share` is φ if it differs from the role's φ, as for a hand without a body.
     """
 
     role: str = "limb"
@@ -56,7 +57,8 @@ class RegionRole:
 
 
 #: Words of joints; the first role with a match counts: a "backleg" is a leg. From rigs of Mixamo,
-#: Rigify, Unreal, VRM, MakeHuman, SMPL, MANO, Daz, Character Creator, Biped and Quaternius.
+#: Rigify, Unreal, VRM, MakeHuman, SMPL, MANO, Daz, Character Creator, Auto-Rig, Biped and
+#: Quaternius.
 JOINTS = {
     "prop": "weapon|sword|shield|gun|rifle|backpack|helmet|hat|cape|prop|armou?r|monochord"
     "|vibrator",
@@ -67,14 +69,14 @@ JOINTS = {
     "ear": "ear",
     "fin": "wing|feather|fin|flipper|fluke",
     "tail": "tail",
-    "hand": "hand|wrist|palm|finger|thumb|index|pinky|pinkie|metacarpal|carpal|phalanx|phalange"
-    "|knuckle",
-    "foot": "foot|feet|ankle|toe|paw|ball|metatarsal|heel",
+    "hand": "hand|fist|wrist|palm|finger|thumb|index|pinky|pinkie|metacarpal|carpal|phalanx"
+    "|phalange|knuckle",
+    "foot": "foot|feet|ankle|(index|ring|pinky|thumb)?toe|paw|ball|metatarsal|heel",
     "forearm": "forearm|lowerarm|lowarm|loarm|elbow|ulna",
     "shin": "shin|calf|lowerleg|lowleg|loleg|knee|tibia",
     "limb": "arm|leg|thigh|femur|humerus|shoulder|shldr",
     "head": "head|skull|cranium|face|facial|forehead|jaw|mouth|muzzle|snout|nose|nostril|tongue"
-    "|eye|eyeball|eyelid|eyebrow|eyelash|lid|brow|lip|chin|cheek|oris|orbicularis|oculi"
+    "|tong|temple|nasolabial|eye|eyeball|eyelid|eyebrow|eyelash|lid|brow|lip|chin|cheek|oris|orbicularis|oculi"
     "|temporalis|risorius|levator",
     "neck": "neck",
     "trunk": "hip|pelvis|spine|torso|abdomen|chest|body|waist|rib|ribcage|clavicle|collar"
@@ -82,6 +84,8 @@ JOINTS = {
 }
 #: Names of fingers with other meanings.
 FINGERS = re.compile("f?(middle|mid|ring|little)(finger|proximal|intermediate|distal|tip|end)?")
+#: The pelvis of Auto-Rig.
+PELVIS = re.compile(r"(c_)?root(_master|_bend)?\.x", re.I)
 #: Prefixes and suffixes of body words.
 BEFORE = (
     "left|right|lf|rt|l|r|upper|up|lower|low|lo|fore|front|back|hind|rear|top|bottom|middle|mid"
@@ -147,16 +151,65 @@ def joint_name_role(name: str) -> str | None:
         return "limb"  # in SMPL, the thigh's joint is a hip
     if FINGERS.fullmatch(plain):
         return "hand"
-    if plain in ("back", "shoulders"):
-        return "trunk"
     last = re.split(r"[:|/]", name)[-1]
+    if plain in ("back", "shoulders") or PELVIS.fullmatch(last):
+        return "trunk"
     words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", last)}
     words = {*words, plain} - NO_PARTS
     roles = [role for role, pattern in WORDS.items() if any(map(pattern.fullmatch, words))]
     worn = [word for word in words if WORN_WORDS.fullmatch(word)]
     if worn and (roles or not re.fullmatch(WORN, worn[0])):
         return "prop"
+    if roles[:1] == ["hand"] and "foot" in roles and "toe" in plain:
+        return "foot"  # toes may have names of fingers
     return roles[0] if roles else None
+
+
+#: Upper part of a leg, below which a "leg" is a shin; and joints that carry arms.
+UPPER_LEGS = re.compile("upleg|upperleg|thigh")
+SHINS = re.compile("leg(stretch|twist|roll|bend|fk|ik)*")
+ARMS = re.compile("shoulder|(upper|up)?arm|clavicle|collar|front|fore")
+
+
+def joint_roles(names: Sequence[str], parents: Sequence[int]) -> list[str | None]:
+    """Return the role that each joint's name indicates among those of its skeleton.
+
+    `parents` are rows of the joints above, −1 for none. A "leg" is a shin if its side has a thigh
+    and no other shin. If no joint is named head or neck, numbered spines above the arms are a neck
+    that ends in a head, and those that are numbered against the hierarchy are a tail, as in
+    Blender's meta-rigs.
+
+    >>> joint_roles(["Hips", "LeftUpLeg", "LeftLeg"], [-1, 0, 1])
+    ['trunk', 'limb', 'shin']
+    >>> chain = ["spine.003", "spine.004", "spine.005", "spine.006", "shoulder.L"]
+    >>> joint_roles(chain, [-1, 0, 1, 2, 0])
+    ['trunk', 'neck', 'neck', 'head', 'limb']
+    """
+    roles = [joint_name_role(name) for name in names]
+    plain = [normalised_name(name) for name in names]
+    thighs = {side for side, word in plain if UPPER_LEGS.match(word)}
+    thighs -= {side for (side, _), role in zip(plain, roles, strict=True) if role == "shin"}
+    spines: dict[int, int] = {}  # numbers by row
+    for row, (side, word) in enumerate(plain):
+        if side in thighs and SHINS.fullmatch(re.sub(r"\d+", "", word)):
+            roles[row] = "shin"
+        numbered = re.fullmatch(r"spine(\d*)", word)
+        if numbered and not side:
+            spines[row] = int(numbered[1] or 0)
+    carriers = [
+        spines[parents[row]]
+        for row, (_, word) in enumerate(plain)
+        if parents[row] in spines and ARMS.match(word)
+    ]
+    if not carriers or "neck" in roles or any(word == "head" for _, word in plain):
+        return roles
+    for row, number in spines.items():
+        above = parents[row]
+        if number > max(carriers):
+            roles[row] = "head" if number == max(spines.values()) else "neck"
+        elif above in spines and number < spines[above]:
+            roles[row] = "tail"
+    return roles
 
 
 def _translated(name: str) -> str:

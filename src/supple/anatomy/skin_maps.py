@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.loose_parts import Components, LooseParts, Outgrowth, outgrowths
 from supple.anatomy.region_entries import EDITED, FEEL_STIFFNESS, RegionEntry
-from supple.anatomy.roles import HARD, ROLES, joint_name_role, label_role
+from supple.anatomy.roles import HARD, ROLES, joint_roles, label_role
 from supple.anatomy.skin_regions import SkinRegions
 from supple.anatomy.symmetry import BoundBody, Mirror
 from supple.anatomy.thickness import InscribedBalls
@@ -40,12 +40,14 @@ HIDDEN = 1e-3
 class MeasuredSkin:
     """Measurements of a skin, before roles are assigned.
 
-    Skin weights (n̄, J) and thickness (n̄,) in metres are symmetric. `mirror` is None for bodies
-    without two sides.
+    `name_roles` (J,) are the roles that the joints' `names` indicate, None for no role. Skin
+    weights (n̄, J) and thickness (n̄,) in metres are symmetric. `mirror` is None for bodies without
+    two sides.
     """
 
     surface: SurfaceMesh
     names: tuple[str, ...]
+    name_roles: list[str | None]
     weights: sp.csr_array
     pieces: Components
     regions: SkinRegions
@@ -63,6 +65,7 @@ class MeasuredSkin:
         thickness = balls.skin_thickness(surface)
         if mirror is not None:
             weights, thickness = mirror.even_weights(weights), mirror.even(thickness)
+            pieces = pieces.even(mirror.counterpart, area)
         hidden = pieces.held(area) | balls.buried(surface)
         counted = np.where(hidden, HIDDEN, 1.0) * area
         regions = SkinRegions.of(
@@ -76,7 +79,8 @@ class MeasuredSkin:
                 surface, balls, thickness, seen, regions, middle, mirror, body.vertices
             )
         names = tuple(rig.skeleton.names)
-        return cls(surface, names, weights, pieces, regions, grown, thickness, mirror)
+        roles = joint_roles(names, parents.tolist())
+        return cls(surface, names, roles, weights, pieces, regions, grown, thickness, mirror)
 
     def follows(self) -> sp.csr_array:
         """Return the skin weights (n̄, k) of each vertex, summed over the joints of each region."""
@@ -128,27 +132,27 @@ class SkinMaps:
             np.array([EDITED in each.reasons for each in listed])[regions.of_vertex],
         )
         by_joint = shares[regions.of_joint]
-        if use_names:
+        if use_names and not skin.pieces.machine:
             maps._apply_joints_without_regions(skin, entries, by_joint)
         share = np.clip(np.asarray(skin.weights @ by_joint), 0.0, 1.0)
         # A horn may follow the neck by half.
         hard = shares[regions.of_vertex] < HARD
         maps.share = np.where(hard, np.minimum(share, JUST_HARD), share)
-        maps._skull_below_ears()
-        maps._apply_outgrowths(skin.outgrowths)
         parts = LooseParts.of(skin.surface, skin.pieces, regions, _trunk(roles))
-        maps.thickness = maps.thickness[parts.carrier]
-        maps._belly_and_back(skin)
-        maps._hold_stump(skin)
-        maps._apply_parts(skin.surface, parts, labels if use_names else {})
+        if not skin.pieces.machine:
+            maps._skull_below_ears()
+            maps._apply_outgrowths(skin.outgrowths)
+            maps.thickness = maps.thickness[parts.carrier]
+            maps._belly_and_back(skin)
+            maps._hold_stump(skin)
+        maps._apply_parts(skin, parts, labels if use_names else {})
         return maps
 
     def _apply_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
         """Make skin hard that follows joints named hand, foot and the like without a region."""
-        for joint, name in enumerate(skin.names):
-            role = joint_name_role(name)
+        for joint, (name, role) in enumerate(zip(skin.names, skin.name_roles, strict=True)):
             if name in entries or role is None or ROLES[role] >= HARD:
                 continue
             weights = skin.weights[:, [joint]].toarray().ravel()
@@ -207,12 +211,14 @@ class SkinMaps:
         self.share[near] *= kept[near]
 
     def _apply_parts(
-        self, surface: SurfaceMesh, parts: LooseParts, labels: Mapping[str, Ints]
+        self, skin: MeasuredSkin, parts: LooseParts, labels: Mapping[str, Ints]
     ) -> None:
         """Change share and firmness of shells; assign roles to props, attached parts and labels."""
         self.share[parts.shell] = np.minimum(self.share[parts.shell], SHELL_SHARE)
+        if skin.pieces.machine:  # a part that bends is flesh as a whole, whatever its regions are
+            self.share[parts.shell & ~self.edited] = SHELL_SHARE
         self.firmness[parts.shell] *= SHELL_FIRMNESS
-        area = surface.vertex_areas()
+        area = skin.surface.vertex_areas()
         for label, vertices in labels.items():
             role = label_role(label)
             if role is None or area[vertices].sum() >= MOST_LABELLED * area.sum():
@@ -226,8 +232,9 @@ class SkinMaps:
         carried = (parts.carrier != np.arange(len(self.role))) & (self.share >= HARD)
         for values in (self.share, self.role):
             values[carried] = values[parts.carrier[carried]]
-        self.set_role(np.flatnonzero(parts.prop), "prop")
-        self.apart = self.apart | parts.prop
+        prop = parts.prop & ~(self.edited & (self.share >= HARD))
+        self.set_role(np.flatnonzero(prop), "prop")
+        self.apart = self.apart | prop
 
     def set_role(self, vertices: Ints, role: str) -> None:
         """Set the role of some vertices, and its flesh share."""
@@ -258,8 +265,8 @@ BACK = 0.15
 def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Floats:
     """Return (n̄,) 1 on the back, −1 on the belly, 0 on the flanks and if the shape is ambiguous.
 
-    `role` (n̄,) is the role of each vertex; `radius`, in metres, is that of the largest ball
-    inscribed in the trunk.
+    `role` (n̄,) is the role of each vertex; `radius`, in metres, is the radius of the largest
+    ball inscribed in the trunk.
     """
     area = surface.vertex_areas()
     middle, limbs = np.isin(role, MIDDLE), np.isin(role, LIMBS)

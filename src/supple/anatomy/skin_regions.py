@@ -46,8 +46,8 @@ class SkinRegions:
     `sides` (k,) are −1, 0 in the middle, 1; all 0 for a body without two sides. `twins` (k,) are
     the regions on the other side, the region itself in the middle, −1 for none.
 
-    `neighbours` are those of each region in the tree, `borders` (k, k) the thickness where two
-    regions meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of their
+    `neighbours` are each region's in the tree, `borders` (k, k) the thickness where two regions
+    meet, 0 where they do not, and `gates` (k, k, 3) the middle of their border, or of their
     centres. `carries` (k, k) is True if the row's joint is above the column's in the skeleton.
     """
 
@@ -121,7 +121,7 @@ class SkinRegions:
             tree,
             border.thickness,
             border.gates,
-            _carries(joints, skeleton.parents),
+            _is_ancestor(joints, skeleton.parents),
             float(area.sum()) / max(surface.size, 1e-300) ** 2,
             points,
         )
@@ -133,7 +133,7 @@ class SkinRegions:
         return tip
 
     def central(self, likely: Sequence[bool] = ()) -> int:
-        """Return the region whose removal leaves the smallest parts, the thickest of similar ones.
+        """Return the region whose removal leaves the smallest parts; of similar ones the thickest.
 
         `likely` (k,) masks candidates; all regions are candidates if none is marked.
         """
@@ -198,7 +198,7 @@ def _larger_leaders(weights: sp.csr_array, area: Floats) -> Ints:
 
 
 def quantile(values: Floats, weights: Floats, part: float) -> float:
-    """Return the value below which lies the fraction `part` of the weights."""
+    """Return the weighted quantile: the fraction `part` of the weights is at or below it."""
     order = np.argsort(values)
     sums = np.cumsum(weights[order])
     return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
@@ -298,8 +298,8 @@ def _touching_pairs(surface: SurfaceMesh, of_vertex: Ints) -> Ints:
     return np.column_stack([here[across], there[across]])
 
 
-def _carries(joints: Ints, parents: Ints) -> Bools:
-    """Return the mask (k, k): True if the row's joint is above the column's in the skeleton."""
+def _is_ancestor(joints: Ints, parents: Ints) -> Bools:
+    """Return whether regions are ancestors of others, (k, k): row above column in the skeleton."""
     region_of = {int(joint): region for region, joint in enumerate(joints)}
     carries = np.zeros((len(joints), len(joints)), bool)
     for region, joint in enumerate(joints):
@@ -358,7 +358,7 @@ def _tree(
 def _regions_of_joints(
     joints: Ints, skeleton: Skeleton, skin: Floats, of_vertex: Ints, area: Floats, totals: Floats
 ) -> Ints:
-    """Return a region (J,) for each joint: its own, else that of a joint above, or the nearest."""
+    """Return a region (J,) for each joint: its own, else a joint's above, or the nearest."""
     regions = np.full(skeleton.n_joints, -1, np.int64)
     regions[joints] = np.arange(len(joints))
     for joint, above in enumerate(skeleton.parents):

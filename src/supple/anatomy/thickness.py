@@ -27,10 +27,7 @@ ABOVE = 2e-3
 
 
 class InscribedBalls:
-    """Thickness and depth of the body inside a surface of arbitrary triangles.
-
-    Parts inside others are ignored.
-    """
+    """Thickness and depth of the body inside any triangles; parts inside others are ignored."""
 
     def __init__(self, surface: SurfaceMesh) -> None:
         self._size = max(surface.size, np.finfo(float).tiny)
@@ -142,7 +139,7 @@ class InscribedBalls:
 
 
 def _exposed(vertices: Floats, facing: Ints) -> Ints:
-    """Return those of the triangles `facing` with the outside above them; all if there are none."""
+    """Return the triangles among `facing` with the outside above them; all if there are none."""
     if not len(facing):
         return facing
     corners = vertices[facing]
@@ -261,7 +258,7 @@ def _exit_distances(
 ) -> Floats:
     """Return the length of each ray until it leaves through a triangle, infinite if it does not.
 
-    `areas` are twice those of the triangles; each ray ignores one triangle, that of its origin.
+    `areas` are twice the triangles' areas; each ray ignores the triangle of its origin.
     """
     lengths = np.full(len(origins), np.inf)
     for k in range(len(origins)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from supple.anatomy.hard_parts import hard_parts_text, hard_share_text
 from supple.app.command_files import print_rows
 from supple.engines.common.accuracy import distance_words
 from supple.errors import one_line
 from supple.mesh.topology import counted
 from supple.playback.flesh_motion import STILL
-from supple.playback.hard_skin import hard_parts_text, hard_share_text
 from supple.playback.progress_bar import console
 from supple.rig.baked_motion import BakedMotion
 
@@ -40,6 +40,8 @@ _OF_MOTION = (
     "moved",
     "advice",
 )
+#: Figures of a bake that differ between clips if quality auto bakes some of them live.
+_OF_QUALITY = ("engine", "quality", "quality_reason")
 #: Longest name from a file in a line.
 _LONGEST = 32
 
@@ -48,13 +50,18 @@ def reported_bakes(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
     """Return the report of a bake; for several, figures that differ are in a list ``clips``.
 
     ``peak``, ``peak_part`` and ``flesh_moves``, a description in words, are those of the clip in
-    which flesh moves farthest; ``flesh_hard`` describes the hard parts.
+    which flesh moves farthest; ``flesh_hard`` describes the hard parts, ``flesh_truth`` the
+    distance from the full simulation, ``flesh_chosen`` the quality that "auto" chose.
     """
     reports = [baked.report for baked in bakes]
-    figures = dict(reports[0])
+    # Quality auto may bake some clips live; their reduced model is then the one to describe.
+    described = next((each for each in reports if each.get("quality") == "live"), reports[0])
+    figures = dict(described)
     if len(bakes) > 1:
-        common = {name: value for name, value in reports[0].items() if name not in _OF_MOTION}
-        clips = [{name: each[name] for name in _OF_MOTION if name in each} for each in reports]
+        mixed = [n for n in _OF_QUALITY if any(each.get(n) != described.get(n) for each in reports)]
+        varying = (*_OF_MOTION, *mixed)
+        common = {name: value for name, value in described.items() if name not in _OF_MOTION}
+        clips = [{name: each[name] for name in varying if name in each} for each in reports]
         figures = common | {"clips": clips}
     liveliest = max(reports, key=lambda each: float(each.get("peak_part", -1.0)))
     if "peak" in liveliest:
@@ -64,6 +71,10 @@ def reported_bakes(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
         figures["flesh_moves"] = named
     if "hard" in figures:
         figures["flesh_hard"] = _hard(figures)
+    truth = [text for _, text in _truth(figures, figures.get("clips", [figures]))]
+    chosen = chosen_quality(figures)
+    for name, texts in (("flesh_truth", truth), ("flesh_chosen", chosen)):
+        figures |= {name: "; ".join(texts)} if texts else {}
     return figures
 
 
@@ -107,22 +118,26 @@ def _hard(figures: Mapping[str, Any]) -> str:
 
 def _truth(figures: Mapping[str, Any], clips: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return the row of the distance from the converged full simulation, if it is known."""
-    if figures.get("quality") == "final":
-        if not all(clip.get("converged") for clip in clips):
-            return [("truth", "the full simulation, which has not converged everywhere")]
-        change = max(float(clip.get("change") or 0) for clip in clips)
+    rows = []
+    final = [clip for clip in clips if clip.get("quality", figures.get("quality")) == "final"]
+    clips = [clip for clip in clips if clip not in final]
+    if final and not all(clip.get("converged") for clip in final):
+        rows.append(("truth", "the full simulation, which has not converged everywhere"))
+    elif final:
+        change = max(float(clip.get("change") or 0) for clip in final)
         near = max(100 * change / 3, 1)  # the method has order two
-        return [("truth", f"the full simulation, within {near:.0f} % of its converged result")]
+        rows.append(("truth", f"the full simulation, within {near:.0f} % of its converged result"))
+    if not clips:
+        return rows
     measured = [clip for clip in clips if clip.get("live_distance") is not None]
     if measured:
         worst = max(measured, key=lambda clip: float(clip["live_distance"]))
         apart = distance_words(worst["live_distance"])
-        return [("truth", f'reduced model, {apart} (measured on "{_short(worst["motion"])}")')]
-    if figures.get("full_distance") is None or figures.get("engine") == "full":
-        return []
-    apart = distance_words(figures["full_distance"])
-    when = "when it was built, as stiff as built" if figures.get("feel") else "when it was built"
-    return [("truth", f"reduced model, {apart} (measured {when})")]
+        rows.append(("truth", f'reduced model, {apart} (measured on "{_short(worst["motion"])}")'))
+    elif figures.get("full_accuracy"):
+        when = "; measured as stiff as built" if figures.get("feel") else ""
+        rows.append(("truth", one_line(f"reduced model, {figures['full_accuracy']}{when}")))
+    return rows
 
 
 def length_text(metres: float) -> str:
@@ -157,11 +172,9 @@ def print_summary(figures: dict[str, Any]) -> None:
         cycles = f", {clip['cycles']} cycles" if "cycles" in clip else ""
         frames = f"{clip['frames']} frames at {clip['rate']:.4g} per second{cycles}"
         rows.append(("motion", f"{clip['motion']}, {frames}, {clip['step_ms']:.2f} ms per step"))
-        if quality := _quality(figures["quality"], clip):
+        if quality := _quality(clip.get("quality", figures["quality"]), clip):
             rows.append(("quality", quality))
-    if reason := figures.get("quality_reason"):
-        used = "full simulation" if figures["engine"] == "full" else "reduced model"
-        rows.append(("chosen", f"{used}: {reason}"))
+    rows += [("chosen", text) for text in chosen_quality(figures)]
     rows += _shapes(figures)
     rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
     print_rows(rows + flesh_rows(figures))
@@ -172,8 +185,19 @@ def print_summary(figures: dict[str, Any]) -> None:
     console.print(f"wrote {figures['output']}{more}{shown}", markup=False)
 
 
+def chosen_quality(figures: Mapping[str, Any]) -> list[str]:
+    """Return what quality auto chose and why; several texts if clips differ."""
+    texts = []
+    for clip in figures.get("clips", [figures]):
+        both = {**figures, **clip}
+        if reason := both.get("quality_reason"):
+            used = "full simulation" if both["quality"] == "final" else "reduced model"
+            texts.append(f"{used}: {reason}")
+    return [*dict.fromkeys(texts)]
+
+
 def _shapes(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return rows of new clips and of the shapes that a file got."""
+    """Return rows about the new clips and shapes in a file."""
     rows = []
     reached = 100 * float(figures.get("error") or 0)
     if figures.get("new") and figures.get("animation"):
@@ -187,7 +211,7 @@ def _shapes(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sizes(figures: Mapping[str, Any], *names: str) -> str:
-    """Return the given sizes of a model as text, without those that its engine lacks."""
+    """Return the given sizes of a model as text, without sizes that its engine lacks."""
     return "".join(f", {counted(figures[name], name[:-1])}" for name in names if name in figures)
 
 

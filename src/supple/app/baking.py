@@ -27,7 +27,7 @@ from supple.app.model_request import (
 from supple.app.options import BakeOptions
 from supple.checks import checked_number
 from supple.engines.engine import Engine, engine_named
-from supple.errors import SolverError, SuppleError, SuppleWarning, warn
+from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
 from supple.formats.save import check_target, clip_targets, holds_flesh, save
@@ -38,7 +38,6 @@ from supple.playback.bake_plan import (
     flesh_damping,
     played_engine,
 )
-from supple.playback.baking import BakeRequest
 from supple.playback.character_models import PreparedModel, kept_model, stepped_by
 from supple.playback.character_sources import CharacterSource, read_character
 from supple.playback.final_take import (
@@ -49,7 +48,7 @@ from supple.playback.final_take import (
     remember_distance,
 )
 from supple.playback.progress_bar import task_bar, working
-from supple.playback.quality_choice import QualityChoice
+from supple.playback.request import BakeRequest
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
 
@@ -63,14 +62,12 @@ def run_bake(
     quiet: bool = False,
     look: Callable[[Sequence[BakedMotion]], None] | None = None,
     use_cache: bool = True,
-    choice: QualityChoice | None = None,
 ) -> dict[str, Any]:
     """Bake a motion of a file, a scene or a model, or all of them; write it, and return figures.
 
     An existing file named `given` precedes a scene of that name. `output` is by default the name
     with "_soft" in the current folder. `look` is called with the bakes after they are written.
-    Without `use_cache` models in the cache do not change the choice of the quality "auto"; `choice`
-    replaces it.
+    Without `use_cache` models in the cache do not change the choice of the quality "auto".
     """
     began = perf_counter()
     options, touch = options or BakeOptions(), touch or ContactOptions()
@@ -86,8 +83,7 @@ def run_bake(
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
-        if choice is None:
-            choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
+        choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
         row = played_engine(live, choice.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
         plans = [plan.stepped_by(row.name) for plan in plans]
@@ -105,18 +101,19 @@ def run_bake(
     stepping["scaled_loads"] = ready.scaled_loads
     live_stepping = stepping if row is live else stepping | _stepping(options, touch, live, live)
     checkpoints: list[Checkpoint] = []
-    request = BakeRequest(source, ready.model, live, stepping, quality=choice.quality)
-    request = replace(request, reason=choice.reason, anatomy=values["anatomy"], feel=ready.feel)
+    request = BakeRequest(source, ready.model, live, stepping, anatomy=values["anatomy"])
+    request = replace(request, feel=ready.feel).with_choice(choice)
     if options.swing is not None:
         request = _swinging(request, given, options, live_stepping, quiet)
-    try:
-        with task_bar(quiet) as progress:
-            bakes = request.bake(plans, progress, checkpoints)
-    except SolverError as error:
-        if not request.falls_back:
-            raise
-        choice = QualityChoice("live", request.live_after(error).reason)
-        return run_bake(given, output, options, touch, quiet=quiet, look=look, choice=choice)
+
+    def in_live_quality() -> BakeRequest:
+        reduced = command_model(given, source, options, live.name, quiet=quiet)
+        steps = live_stepping | {"scaled_loads": reduced.scaled_loads}
+        how: dict[str, Any] = {"simulation": steps, "feel": reduced.feel}
+        return replace(request.in_live_quality(), model=reduced.model, **how)
+
+    with task_bar(quiet) as progress:
+        bakes = request.bake(plans, progress, checkpoints, in_live_quality)
     with working("writing", quiet):
         written = _write(target, bakes, options)
     for each in checkpoints:
@@ -130,7 +127,7 @@ def run_bake(
     live_request = BakeRequest(source, None, live, live_stepping)
     if kept is not None:
         live_request = replace(live_request, model=kept.model, feel=kept.feel)
-    _measure_distances(bakes, plans, live_request, row is live, quiet)
+    _measure_distances(bakes, plans, live_request, quiet)
     written |= {**ready.figures(), **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
@@ -187,13 +184,12 @@ def _measure_distances(
     bakes: Sequence[BakedMotion],
     plans: Sequence[BakePlan],
     live: BakeRequest,
-    is_live: bool,
     quiet: bool,
 ) -> None:
     """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes live bakes to compare with, unless `bakes` are live (`is_live`); without a reduced
-    model nothing is added. An error here is a warning: the bakes are complete.
+    `live` makes live bakes to compare final ones with; without a reduced model nothing is added. An
+    error here is a warning: the bakes are complete.
     """
     if live.model is None or live.model.engine != live.live.name:
         return
@@ -201,6 +197,7 @@ def _measure_distances(
         return  # with another stiffness
     for baked, plan in zip(bakes, plans, strict=True):
         try:
+            is_live = baked.report["quality"] == "live"
             shown = baked if is_live else _live_bake(live, plan, baked.loop, quiet)
             played = shown.motion, shown.rate, shown.loop, live.simulation, live.feel
             content = content_of(live.model, *played, reduced=True)

@@ -86,9 +86,9 @@ def run_build(
 def _builder_options(
     source: CharacterSource, options: BuildOptions, row: Engine, values: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the builder's options: given ones override a scene's, which override the flesh's.
+    """Return the builder's options: given options override a scene's, these the flesh's.
 
-    `values` are those of `flesh_values`.
+    `values` is the result of `flesh_values`.
     """
     given = options.building()
     if options.ground is not None:

@@ -28,7 +28,7 @@ def model_target(given: str, output: Path | None, suffix: str) -> Path:
     target = Path(Path(given).stem + suffix) if output is None else output
     if target.suffix.lower() != suffix:
         what = "a body's file" if suffix == BODY_MODEL else "a model file"
-        raise SuppleError(f"{target}: {what} ends in {suffix}")
+        raise SuppleError(f"{target}: is not a name for {what}; use one that ends in {suffix}")
     if not target.parent.is_dir():
         raise SuppleError(f"{target}: there is no folder {target.parent}")
     _check_access(target)
@@ -48,7 +48,7 @@ def checked_sheet(path: Path) -> Path:
 def checked_page(path: Path, what: str) -> Path:
     """Return the path of an HTML page; SuppleError if it cannot be written."""
     if path.suffix.lower() not in (".html", ".htm"):
-        raise SuppleError(f"{path}: {what} ends in .html")
+        raise SuppleError(f"{path}: is not a name for {what}; use one that ends in .html")
     check_place(path)
     return path
 

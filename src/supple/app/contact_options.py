@@ -51,7 +51,7 @@ class ContactOptions:
     (soft-skeleton)."""
 
     def stepping(self, row: Engine, live: Engine | None = None) -> dict[str, Any]:
-        """Return the given options for the simulator of an engine; refuse unsupported ones.
+        """Return the given options for the simulator of an engine; refuse unsupported options.
 
         `live` is the reduced engine if `row` is its unreduced form.
         """

@@ -33,7 +33,7 @@ from supple.playback.bake_plan import BakePlan, bake_plan, played_engine
 from supple.playback.character_models import (
     PreparedModel,
     default_anatomy,
-    kept_model,
+    has_good_model,
     prepared_model,
 )
 from supple.playback.character_sources import CharacterSource, gltf_document, read_character
@@ -153,7 +153,7 @@ def command_quality(
     kept = False
     if live.unreduced and use_cache and not given:
         values = flesh_values(source, options, options.model)
-        kept = kept_model(source, flesh=options.flesh, engine=live.name, **values) is not None
+        kept = has_good_model(source, flesh=options.flesh, engine=live.name, **values)
     building = options.flesh_words()
     return choose_quality(live, plans, building, stepping, given=given, kept=kept)
 

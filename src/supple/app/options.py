@@ -1,6 +1,6 @@
 """Options of the commands `supple build`, `bake`, `curves` and `view`.
 
-Each record adds options of a command to those of `supple.engines.options`, which Python's
+Each record adds options of a command to the options in `supple.engines.options`, which Python's
 functions share. A field's docstring is the help text of the option.
 """
 
@@ -39,7 +39,7 @@ class CommandOptions(FleshOptions, SourceOptions):
         return body_options(self.motion, self.betas, self.armature)
 
     def motion_name(self) -> str | None:
-        """Return the name of the motion: that of a motion file is its stem."""
+        """Return the name of the motion; for a motion file, the stem of its name."""
         is_file = self.motion is not None and is_motion_file(self.motion)
         return Path(str(self.motion)).stem if is_file else self.motion
 
@@ -144,7 +144,7 @@ class BuildOptions(CommandOptions):
     most_poses: int | None = None
     """Largest number of poses with --poses auto."""
     fit: float | None = None
-    """Weight of elasticity when tets are fitted to a pose; a larger one avoids inversions."""
+    """Weight of elasticity when tets are fitted to a pose; a larger weight avoids inversions."""
     seed: int | None = None
     """Seed of random samples, by default 0; the same seed gives the same bytes."""
     sheet: Path | None = None
@@ -153,7 +153,7 @@ class BuildOptions(CommandOptions):
     """Number of processes to compute poses in, in place of threads."""
 
     def building(self) -> dict[str, Any]:
-        """Return the builder's options that are given, except those of `FleshOptions`."""
+        """Return the builder's options that are given, except `FleshOptions`."""
         options = {
             "basis": self.basis,
             "regions": self.regions,
@@ -177,7 +177,7 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     span: Annotated[tuple[float, float] | None, Parameter(name="--range")] = None
     """First and last second of the motion, as --from and --to; curves fade in and out there."""
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
-    """Frames per second; by default that of the motion. The simulation does not depend on it."""
+    """Frames per second; by default the motion's. The simulation does not depend on it."""
     keys: Literal["every", "linear", "spline"] | None = None
     """Keys: at every frame, or as few as keep the skin within --error: linear, the default, or
     spline where the format has splines (glTF, JSON)."""
@@ -200,7 +200,7 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     model: Path | None = None
     """A model file of this character with free parameters, in place of building a model."""
     model_motion: str | None = None
-    """Motion file of a body model that the model is built for, as for bake."""
+    """Motion file of a body model for which the model is built, as for bake."""
     drop_springs: Flag = False
     """VRM only: remove spring bones that would move the same joints."""
     plot: Path | None = None

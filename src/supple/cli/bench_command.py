@@ -21,15 +21,15 @@ class BudgetArguments:
     """Options of `--budget`."""
 
     motion: str | None = None
-    """With --budget: name of a motion of each character; by default that of supple bake."""
+    """With --budget: name of a motion of each character; by default as in supple bake."""
     seconds: float | None = None
     """With --budget: duration from the motion's start in s, 1 by default."""
     tets: int | None = None
-    """With --budget: number of tets; by default that of supple bake."""
+    """With --budget: number of tets; by default as in supple bake."""
     modes: int | None = None
-    """With --budget: number of modes; by default that of supple bake."""
+    """With --budget: number of modes; by default as in supple bake."""
     poses: int | None = None
-    """With --budget: maximum number of poses; by default that of supple bake."""
+    """With --budget: maximum number of poses; by default as in supple bake."""
     cubature: int | None = None
     """With --budget: cubature tets for each mode, 3 by default."""
     picture: Path | None = None
@@ -78,9 +78,9 @@ def step(
     fidelity
         Also compare with the unreduced simulation; takes minutes per scene.
     parts
-        Instead, time the parts of a pose-space step, next to the machine's limits.
+        Instead, time the parts of a pose-space step, and compare them with the machine's limits.
     steady
-        Instead, take this many steps and count late ones, next to equal loops of arithmetic.
+        Instead, take this many steps and count late steps, next to equal loops of arithmetic.
     budget
         Instead, split the error of characters, baked as by supple bake, into its parts: time
         step, basis, cubature, limits and others. Takes minutes per character; an interrupted run
@@ -366,7 +366,7 @@ def soft_skeleton(
     ----------
     cases
         Any of the built-in hand (87 handles), body (82) and many (176), or files of bodies and
-        characters, such as body.npz; by default the built-in ones.
+        characters, such as body.npz; by default the built-in bodies.
     model
         A .supple file of a soft skeleton to time instead.
     steps
@@ -387,7 +387,7 @@ def bake(*files: str, markdown: Flag = False, display: Shown = DISPLAY) -> None:
     Parameters
     ----------
     files
-        Characters, as for supple bake; by default the built-in ones. Baked files are removed.
+        Characters, as for supple bake; by default the built-in scenes. Baked files are removed.
     markdown
         Print the table as Markdown.
     """

@@ -142,13 +142,13 @@ def view(
         Or an elastic body: a file of `supple stvk` (.stvk), a mesh (.obj .ply .stl .off .veg .msh
         .mesh .vtk), or spoon, bridge, tower or heart.
     folder
-        Folder for recordings; by default the current one.
+        Folder for recordings; by default the current folder.
     clay
         Show the character in grey clay when the page opens, not in the colours of its file.
     host
         Address to serve at. By default only this computer can open the page.
     port
-        Port to serve at; if it is taken, the next free one.
+        Port to serve at; if it is taken, the next free port.
     stats
         Print the cost of steps and page updates every few seconds.
     seconds
@@ -335,7 +335,7 @@ def reproduce(
     quick: Flag = False,
     display: Shown = DISPLAY,
 ) -> None:
-    """Reproduce tables and figures of the papers, next to the published ones.
+    """Reproduce tables and figures of the papers, next to the published results.
 
     Parameters
     ----------

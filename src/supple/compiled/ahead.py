@@ -30,9 +30,9 @@ ALL = "all"
 _PAUSE, _PATIENCE = 0.1, 60.0
 
 
-def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
+def compile_missing(job: str, report: Callable[[Kernel], None]) -> None:
     """Compile the functions of a job (one of `jobs()`, or "all") that no process has compiled or is
-    compiling; call `tell` with each kernel when it is compiled.
+    compiling; call `report` with each kernel when it is compiled.
     """
     waiting, missing, patience = kernels_for(None if job == ALL else job), 0, _PATIENCE
     while waiting:
@@ -49,7 +49,7 @@ def compile_missing(job: str, tell: Callable[[Kernel], None]) -> None:
                 if not dispatcher.files.has_entry(args):  # for instance on a full disk
                     missing += 1
                     continue
-            tell(kernel)
+            report(kernel)
         # A worker that makes no progress may have been stopped.
         patience = _PATIENCE if len(later) < len(waiting) else patience - _PAUSE
         waiting = later
@@ -143,11 +143,11 @@ def _work(job: str) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     lock = threading.Lock()
 
-    def tell(kernel: Kernel) -> None:
+    def report(kernel: Kernel) -> None:
         with lock, suppress(OSError):
             print(kernel.place, kernel.arguments, flush=True)
 
-    compile_missing(job, tell)
+    compile_missing(job, report)
     sys.stdout.flush()
     os._exit(0)  # skips LLVM's slow shutdown
 

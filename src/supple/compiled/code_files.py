@@ -213,7 +213,7 @@ class CodeFiles:
 
 
 def _wait_for(lock: IO[str]) -> None:
-    """Lock a file; give up after a time, as two processes may wait for each other."""
+    """Lock a file; return without the lock after a timeout, as two processes may deadlock."""
     if fcntl is None:
         return
     global _waited

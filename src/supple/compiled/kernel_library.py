@@ -115,7 +115,7 @@ class _Linked:
 
 
 class _LateEnvironments:
-    """Codegen of a library that skips environments until machine code exists."""
+    """Proxy of a code generator that ignores environments until machine code is generated."""
 
     def __init__(self, library: KernelLibrary) -> None:
         self._library = library
@@ -146,7 +146,7 @@ class KernelLibrary(JITCodeLibrary):
 
     @property
     def unit(self) -> Unit:
-        """Code of this library, without that of the parts it calls."""
+        """Code of this library, without the code of the parts that it calls."""
         self._ensure_finalized()
         assert self._unit is not None
         return self._unit

@@ -34,7 +34,7 @@ class Kernel:
     arguments: str
 
     def resolve(self) -> tuple[Any, tuple[Any, ...]] | None:
-        """Return its dispatcher and the types of its arguments; None if they do not exist."""
+        """Return the function's dispatcher and its argument types; None if they do not exist."""
         try:
             return thing_at(self.place), tuple(parsed(f"Tuple({self.arguments})"))
         except Exception:  # for instance a class or a function was renamed

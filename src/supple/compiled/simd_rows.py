@@ -139,7 +139,7 @@ def _add_carried_rows(
 ) -> Any:
     """Transform `count` points (count, 3), and add weighted rows of a table to each; in place.
 
-    `columns` (4, 4) are those of a transform, the last its translation; `near` and `shares` are as
+    `columns` (4, 4) are a transform's, the last its translation; `near` and `shares` are as
     for `multiply_quaternion_rows`.
     """
 

@@ -104,7 +104,7 @@ class Integrator:
         Factor e of a step that ends at e u⁺ − (e − 1) u.
     several_stages
         Step function of a method with more than one stage, which only the engine full and
-        `ProjectedSimulator` accept. The coefficients are then those of its first stage.
+        `ProjectedSimulator` accept. The coefficients are then its first stage's.
     """
 
     name: str
@@ -305,7 +305,7 @@ def _returned(where: str, function: Callable[..., Any], *arguments: float) -> An
 
 
 def _check_coefficients(row: Integrator, h: float, ratio: float, where: str) -> None:
-    """Refuse coefficients that are not numbers, or not those of a consistent method."""
+    """Refuse coefficients that are not numbers, or belong to no consistent method."""
     stage = _returned(where, row.coefficients, h, ratio)
     if not isinstance(stage, StageCoefficients):
         raise SuppleError(f"{where}: coefficients must return StageCoefficients")

@@ -168,7 +168,7 @@ class _ElementBody:
     def mass(self, lumped: bool = True) -> sp.csr_array:
         """Return the mass matrix (3n, 3n) in kg: diagonal, or consistent with the shape functions.
 
-        It is that of the mesh and does not depend on the rest shape.
+        It is computed from the mesh and does not depend on the rest shape.
         """
         if lumped:
             masses = np.repeat(self.vertex_masses(), 3)
@@ -240,10 +240,10 @@ class ElasticBody(_ElementBody):
         super().__init__(mesh, checked)
 
     def leave_out(self, part: float) -> None:
-        """Omit tets whose volume in the rest shape is below this fraction of that in the mesh.
+        """Omit tets whose volume in the rest shape is below this fraction of their mesh volume.
 
-        Without this, such a rest shape is an error: forces of a flat tet are unbounded, and those
-        of an inverted one are meaningless. `left_out` records whether tets were omitted.
+        Without this, such a rest shape is an error: forces of a flat tet are unbounded, and forces
+        of an inverted tet are meaningless. `left_out` records whether tets were omitted.
         """
         volumes = part * self.mesh.positive_volumes()
         self._elements = self._elements._replace(flattest=volumes[self._partition.order])

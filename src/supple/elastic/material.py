@@ -100,8 +100,8 @@ class Material:
     def element_parameters(self, n_tets: int) -> Floats:
         """Return the constants of the material's energy density, one row per tet.
 
-        Those of isotropic materials, mostly (μ, λ), are such that small strains behave like (E, ν).
-        The orthotropic material has nineteen constants, the saturating one twenty.
+        Isotropic materials have constants, mostly (μ, λ), with which small strains behave like (E,
+        ν). The orthotropic material has nineteen constants, the saturating one twenty.
         """
         density = MATERIALS[self.kind]
         if density.element_constants is not None:

@@ -3,7 +3,7 @@
 A *character engine* simulates the flesh of a rigged character: it takes poses and roots and
 returns the skin. A *body engine* does the same for an elastic body without a rig. `ENGINES` has one
 row per engine. Commands, `supple.bake`, `supple.Player` and the viewer use only these rows, the
-protocols below and those in `optional_parts`.
+protocols below and the protocols in `optional_parts`.
 """
 
 from __future__ import annotations
@@ -388,9 +388,9 @@ def engine_named(name: str, moves: Literal["character", "body"] | None = None) -
     Parameters
     ----------
     name
-        Key of `ENGINES`; others are refused with the nearest name.
+        Key of `ENGINES`; the error for another name suggests the nearest.
     moves
-        Accept only engines of characters, or only those of bodies.
+        Accept only engines of characters, or only engines of bodies.
     """
     names = [row.name for row in ENGINES.values() if moves in (None, row.moves)]
     if isinstance(name, str) and name in names:

@@ -3,8 +3,8 @@
 A field has the type, the default and the help text of an option. The commands `supple build`,
 `bake`, `curves` and `view`, the jobs of `supple batch` and Python's `supple.bake` and
 `supple.curves` take their options from these records; cyclopts makes ``--most-poses`` of
-``most_poses``. An engine takes those that its builder or simulator has as parameters (`Engine`).
-Annotations here are objects, not text: subclasses in other modules inherit them.
+``most_poses``. An engine takes the options that are parameters of its builder or simulator
+(`Engine`). Annotations here are objects, not text: subclasses in other modules inherit them.
 """
 
 from collections.abc import Mapping
@@ -35,8 +35,8 @@ class SourceOptions:
     """Motion by name: the full name, the part after its last |, or its last words, in any case. By
     default the liveliest. For a body model: a motion file of AMASS or of hand poses (.npz)."""
     betas: Betas = None
-    """Shape of a body model: numbers with commas, such as 1.5,-2, or "motion" for those of the
-    motion file; by default the average body."""
+    """Shape of a body model: numbers with commas, such as 1.5,-2, or "motion" for the
+    motion file's; by default the average body."""
     armature: str | None = None
     """Name of the armature to use, for a .blend or .fbx file with several characters."""
     unit: str | None = None
@@ -53,7 +53,7 @@ class FleshOptions:
     """Stiffness preset: firm flesh swings twice as fast as normal, jelly a third as fast."""
     young: float | None = None
     """Young's modulus in Pa, in place of the preset's; 20000 is normal for a body of 2 m, and
-    larger bodies have more, so that all swing alike."""
+    it grows with the body's size, so that all bodies swing at the same frequencies."""
     poisson: float | None = None
     """Poisson's ratio, below 0.5; by default 0.45."""
     stiffness: str | None = None
@@ -114,7 +114,7 @@ class BakePlayOptions(PlayOptions):
 
 @dataclass(frozen=True)
 class CurvePlayOptions(PlayOptions):
-    """Options for playing a motion of which curves are made."""
+    """Options for playing a motion to make curves of it."""
 
     settle: float = 2.0
     """Longest time in seconds that the first pose is held before the motion, until the flesh is
@@ -135,7 +135,7 @@ def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_defaults(record: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `options` without those of a record that are None.
+    """Return `options` without a record's options that are None.
 
     `anatomy` is kept, because its None means bones alone.
     """

@@ -59,7 +59,7 @@ class ValueTrack:
         )
 
     def bounded_keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
-        """Return keys of weights: linear ones if a spline's control points, which bound the curve,
+        """Return keys of weights: linear keys if a spline's control points, which bound the curve,
         would leave the range 0 to 1 of the samples.
         """
         keys = self.keys(metres, kind, curves)
@@ -96,7 +96,7 @@ def within_error(
     """Choose keys with smaller and smaller tolerances until all of the skin is within the error.
 
     `error` is a fraction of the size. `attempt` computes, from the tolerance of each channel in
-    metres, a result and its error; the last ones are returned.
+    metres, a result and its error; the last of both are returned.
     """
     metres = error * curves.character.surface.size
     for _ in range(MOST_TRIES):

@@ -56,10 +56,10 @@ def fit_morphs(
 
     `offsets` (t, n, 3) are displacements of bound positions in metres, which `matrices` (t, n, 3,
     3) (None for the identity) map to displacements after skinning; `moves` (t, n, 3) are the
-    displacements to fit, by default those of the offsets. Both may be sequences by frame. `error`
-    bounds the distance of any vertex at any frame after skinning, as a fraction of the size, unless
-    that needs more than `most` shapes. The largest weight of each shape is 1 in absolute value; b =
-    0 if nothing moves by more than the error.
+    displacements to fit, by default the offsets' displacements. Both may be sequences by frame.
+    `error` bounds the distance of any vertex at any frame after skinning, as a fraction of the
+    size, unless that needs more than `most` shapes. The largest weight of each shape is 1 in
+    absolute value; b = 0 if nothing moves by more than the error.
     """
     offset_array = np.asarray(offsets)
     if not np.isfinite(offset_array).all():

@@ -16,7 +16,7 @@ UNPAINTED = {"rigid": 0.0, "flesh": 0.0, "stiffness": 1.0}
 
 
 class PaintedMaps:
-    """Maps on the `count` vertices of a surface, collected from those of a file's meshes.
+    """Maps on the `count` vertices of a surface, collected from the maps of a file's meshes.
 
     `note` is called with a line for each mistake, which ends with the consequence.
     """

@@ -57,7 +57,7 @@ def write_point_cache(
     path, baked
         Target, whose suffix selects the format, and motion.
     vertices : {"welded", "file"}
-        Order of vertices: that of ``character.surface``, or that of the character's file: its
+        Order of vertices: as in ``character.surface``, or as in the character's file: its
         meshes one after the other, each with all its primitives. Vertices of glTF without faces are
         omitted, as when Blender imports them; those of USD are kept.
     up : {"y", "z"}

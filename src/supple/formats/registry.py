@@ -41,7 +41,7 @@ def imported(function: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class CharacterFormat:
-    """A format that characters are read from.
+    """Format from which characters are read.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class CharacterFormat:
 
 @dataclass(frozen=True)
 class CurveFormat:
-    """A format that free curves are written to.
+    """Format in which free curves are written.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class CurveFormat:
 
 @dataclass(frozen=True)
 class BakedMotionFormat(CurveFormat):
-    """A format that baked motions are written to.
+    """Format in which baked motions are written.
 
     The writer takes a `BakedMotion` in place of curves. The options ``error`` and ``normals`` are
     always passed to a writer that has them; any other option is an error unless the writer has it.
@@ -108,7 +108,7 @@ class BakedMotionFormat(CurveFormat):
     Attributes
     ----------
     mesh_beside : str
-        ``"module:function"`` from the path to that of a mesh which is written beside it; "" for
+        ``"module:function"`` from the path to the path of a mesh written beside it; "" for
         none.
     several : bool or str
         Whether one file holds several motions, or ``"module:function"`` of a function of the
@@ -128,16 +128,16 @@ class BakedMotionFormat(CurveFormat):
 
 @dataclass(frozen=True)
 class MeshFormat:
-    """A format that surfaces, or tets, are read from.
+    """Format from which surfaces or tets are read.
 
     Attributes
     ----------
     suffixes : tuple of str
-        In lower case, with the dot.
+        Suffixes in lower case, with the dot.
     parser : str
-        ``"module:function"`` of a function of the path and the file's bytes. That of a surface
-        returns vertices (n, 3) and triangles (m, 3). That of tets returns vertices (n, 3), tets
-        (m, 4), the names of volume cells other than tets, and named sets of tets.
+        ``"module:function"`` of a function of the path and the file's bytes. For surfaces it
+        returns vertices (n, 3) and triangles (m, 3); for tets vertices (n, 3), tets (m, 4), the
+        names of volume cells other than tets, and named sets of tets.
     loose : bool
         Whether triangles share no vertices in the file; equal corners are then merged.
     """

@@ -182,7 +182,7 @@ def remove_flesh(path: str | Path, source: str | Path) -> dict[str, Any]:
     path
         Where to write; it may be the file itself.
     source
-        A file that a baked motion was saved into.
+        A file into which a baked motion was saved.
 
     Raises
     ------

@@ -22,9 +22,9 @@ MOST_PAIRS = 50
 def weld(points: Floats, weights: csr_array, deltas: Floats, size: float) -> Ints:
     """Return the welded vertex of each vertex, (n,), numbered in order of appearance.
 
-    Vertices are merged if they coincide in every pose: equal ones first, then near ones. `points`
-    (n, 3) are bound positions, `weights` an (n, J) CSR array, sorted and without stored zeros,
-    `deltas` (b, n, 3) morph targets, and `size` is the character's.
+    Vertices are merged if they coincide in every pose: equal vertices first, then near ones.
+    `points` (n, 3) are bound positions, `weights` an (n, J) CSR array, sorted and without stored
+    zeros, `deltas` (b, n, 3) morph targets, and `size` is the character's.
     """
     exact = _equal_rows([points, *padded(weights), *deltas])
     first = np.unique(exact, return_index=True)[1]

@@ -103,7 +103,7 @@ class SparseCholesky:
             raise SolverError("nothing to solve with; factorise a matrix first")
         b = np.asarray(b, dtype=np.float64)
         if b.ndim not in (1, 2) or b.shape[0] != self.n:
-            raise SolverError(f"right-hand side of shape {b.shape} for {self.n} unknowns")
+            raise SolverError(f"right-hand side has shape {b.shape}; expected {self.n} rows")
         if out is None:
             out = np.empty(b.shape)
         elif out.shape != b.shape or out.dtype != np.float64:

@@ -1,6 +1,6 @@
 """Elimination trees and the structure of the factor: kernels of the symbolic analysis.
 
-The algorithms are those of Davis, *Direct Methods for Sparse Linear Systems* (SIAM 2006),
+The algorithms are from Davis, *Direct Methods for Sparse Linear Systems* (SIAM 2006),
 chapter 4. Columns are numbered by their position in the elimination order.
 """
 # mypy: disallow_untyped_defs=False

@@ -70,7 +70,7 @@ def _iterate(
     if not d.min() > 0.0:
         return False
     r, p, t, w = np.zeros(n), np.empty(n), np.zeros(n), np.zeros(n)
-    _down(starts, columns, values, diagonal, right, r)
+    _solve_lower(starts, columns, values, diagonal, right, r)
     size = 0.0
     for i in range(n):
         p[i] = d[i] * r[i]
@@ -79,10 +79,10 @@ def _iterate(
     for _ in range(most):
         if size <= small:
             break
-        _up(starts, columns, values, diagonal, p, t)
+        _solve_upper(starts, columns, values, diagonal, p, t)
         for i in range(n):
             w[i] = p[i] - d[i] * t[i]
-        _down(starts, columns, values, diagonal, w, w)
+        _solve_lower(starts, columns, values, diagonal, w, w)
         curvature = 0.0
         for i in range(n):
             w[i] += t[i]
@@ -100,7 +100,7 @@ def _iterate(
 
 
 @compiled
-def _down(
+def _solve_lower(
     starts: Ints, columns: Ints, values: Floats, diagonal: Ints, right: Floats, out: Floats
 ) -> None:
     """Write (D + L)⁻¹ `right` to `out`, which may be `right`; D is diagonal, L strictly lower."""
@@ -112,7 +112,7 @@ def _down(
 
 
 @compiled
-def _up(
+def _solve_upper(
     starts: Ints, columns: Ints, values: Floats, diagonal: Ints, right: Floats, out: Floats
 ) -> None:
     """Write (D + Lᵀ)⁻¹ `right` to `out`, with D the diagonal and Lᵀ strictly upper."""

@@ -74,7 +74,7 @@ def joint_fit(
     Minimises Σ_k ‖A_k Σ_i s_ki v_i − b_k‖², pose by pose in turn until a sweep over all poses
     changes the weights by less than `change`, relatively. `grams` and `rights` are A_kᵀA_k (c, c)
     and A_kᵀb_k (c,); `shares` (targets, m) are blending weights s, the first m rows the identity;
-    `start` (m, c) are weights of a similar problem, by default those of each pose fitted alone.
+    `start` (m, c) are weights of a similar problem, by default of each pose fitted alone.
     """
     m = shares.shape[1]
     if start is None or len(grams) == m:
@@ -100,11 +100,12 @@ def joint_fit(
     return weights
 
 
-def least_missed(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
-    """Choose `count` columns whose removal costs least, summed over poses; in order of removal.
-    `grams` and `weights` are G = AᵀA (c, c) and weights v (c,) of each pose.
+def cheapest_removals(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
+    """Choose `count` columns whose removal increases the residuals least, in order of removal.
 
-    A removal adds v_e² / (G⁻¹)_ee to the squared residual once the others have been refitted; it
+
+    `grams` and `weights` are G = AᵀA (c, c) and weights v (c,) of each pose. A removal adds
+    Σ v_e² / (G⁻¹)_ee over the poses to squared residuals once the others have been refitted; it
     costs nothing where the weight is 0. Columns are removed one after another, because each removal
     raises the cost of others: of two similar columns either can be spared, but not both.
     """
@@ -133,7 +134,7 @@ def least_missed(grams: Sequence[Floats], weights: Sequence[Floats], count: int)
 def _costs(
     inverses: Floats, sizes: Floats, values: Floats, least: Floats, remaining: Bools
 ) -> Floats:
-    """Return the cost (q,) of removing each column and those whose weights become negative by it.
+    """Return the cost (q,) of removing each column, and columns whose weights this makes negative.
     `inverses` are G⁻¹ (m, q, q) with diagonals `sizes`, bounded below by `least`.
     """
     parts = inverses / sizes[:, :, None]

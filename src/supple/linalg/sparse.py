@@ -31,7 +31,7 @@ class PrincipalSubmatrix:
         )
 
     def take(self, data: Floats) -> Floats:
-        """Return the submatrix's values, selected from those of the full matrix."""
+        """Return the submatrix's values, selected from the full matrix's."""
         return data if self._everything else data[self._positions]
 
 

@@ -214,7 +214,7 @@ def _supernodes(parent: Ints, counts: Ints, block: int) -> Ints:
 
 
 def _merge_into_parents(parent: Ints, widths: Ints, counts: Ints, block: int) -> Ints:
-    """Return for each supernode the one that it is merged into, or itself."""
+    """Return for each supernode the supernode into which it is merged, or itself."""
     into = list(range(len(parent)))
     width, below, above = widths.tolist(), counts.tolist(), parent.tolist()
     zeros = [0] * len(into)

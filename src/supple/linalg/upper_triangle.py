@@ -13,7 +13,7 @@ from supple.compiled.simd import LANES, solve_block, subtract_blocks, subtract_p
 
 @compiled_fused
 def add_packed(packed: Singles, factor: float, out: Floats) -> None:
-    """Add a factor times a packed upper triangle to that of `out`."""
+    """Add a factor times a packed upper triangle to the upper triangle of `out`."""
     n, at = len(out), 0
     for i in range(n):
         row, source = out[i, i:n], packed[at : at + n - i]
@@ -24,7 +24,7 @@ def add_packed(packed: Singles, factor: float, out: Floats) -> None:
 
 @compiled_fused
 def combine(upper: Floats, a: float, packed: Singles, b: float, out: Floats) -> None:
-    """Write a times an upper triangle plus b times a packed one to the upper triangle of `out`."""
+    """Write a times an upper triangle plus b times a packed triangle to the triangle of `out`."""
     n, at = len(upper), 0
     for i in range(n):
         row, first, second = out[i, i:n], upper[i, i:n], packed[at : at + n - i]
@@ -95,9 +95,9 @@ def cholesky(a: Floats) -> bool:
 def cholesky_of_blocks(a: Floats, filled: Bools, listed: Ints) -> bool:
     """Factor A = UᵀU in place, as `cholesky` does, skipping blocks of 8 × 8 that are zero.
 
-    The diagonal of `a` becomes the *inverse* of that of U. `filled` (n / 8, n / 8) has whether the
+    The diagonal of `a` becomes the *inverse* of U's. `filled` (n / 8, n / 8) has whether the
     block of columns i and rows k ≤ i is filled; others count as zero, whatever their entries, and
-    those that fill in are marked. `listed` (n / 4,) is scratch.
+    blocks that fill in are marked. `listed` (n / 4,) is scratch.
     """
     n, stride = a.shape
     flat = a.reshape(n * stride)

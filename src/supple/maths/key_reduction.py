@@ -98,7 +98,7 @@ def reduced_keys(
     closed
         Whether the curve is periodic; slopes of splines then are, too.
     kept
-        Samples that must be keys. Two consecutive ones are a cut; each side has its own spline.
+        Samples that must be keys. Two consecutive samples are a cut; each side has its own spline.
 
     Examples
     --------

@@ -32,7 +32,7 @@ def is_single(kind: Any) -> bool:
 
 @compiled_fused
 def sine_and_versine(angle: Any, kind: Any) -> tuple[Any, Any]:
-    """Return sine and versine, 1 − cos, of an angle, by doubling those of its quarter twice."""
+    """Return sine and versine, 1 − cos, of an angle, by doubling a quarter of the angle twice."""
     one, two = kind(1.0), kind(2.0)
     quarter = kind(0.25) * angle
     # Influences above 1 can rotate a point by more than π.

@@ -146,7 +146,7 @@ class RotationCurve:
     takes the shorter arc between two.
 
     SciPy's `RotationSpline` has continuous angular velocity and acceleration, but its end
-    velocities are those of the first and last step, as if the acceleration were zero there. Two
+    velocities are the means of the first and last step, as if the acceleration were zero there. Two
     extrapolated keys beyond each end move that error out of the range. Keys are inserted on the
     shortest arc where keys are more than 2 rad apart or next to a gap more than four times longer.
     """

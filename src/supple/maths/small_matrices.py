@@ -65,7 +65,7 @@ _TINY = 1e-300
 def rotation_svd(F: Floats, U: Floats, sigma: Floats, V: Floats) -> None:
     """Decompose F = U diag(σ) Vᵀ with *rotations* U and V; only the last σ may be negative.
     One-sided Jacobi iteration orthogonalises the columns of F V, which keeps small singular values
-    accurate, as nearly inverted elements need. The convention is that of Irving et al. 2004.
+    accurate, as nearly inverted elements need. The convention is from Irving et al. 2004.
     """
     for i in range(3):
         for j in range(3):

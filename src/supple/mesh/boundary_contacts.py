@@ -42,7 +42,7 @@ UNIT = 1e-4
 
 
 class PosedBoundary(NamedTuple):
-    """Boundary of tets at a pose: vertices, triangles with an area, and normals."""
+    """Boundary of tets at a pose: vertices, triangles of nonzero area, and normals."""
 
     points: Floats  # (n, 3) of all tet vertices, around their middle
     triangles: Ints  # (m, 3)
@@ -180,7 +180,7 @@ def _signed_gap(
     point: Floats, foot: Floats, point_normal: Floats, normal: Floats, inside: bool, distance: float
 ) -> float:
     """Return the signed gap of a point to its foot on a triangle, or inf without contact.
-    `point_normal` is the normal at the point, `normal` the one at the foot, unit.
+    `point_normal` is the unit normal at the point, `normal` the unit normal at the foot.
     """
     if _dot(point_normal, normal) > _OPPOSED:
         return np.inf
@@ -206,7 +206,7 @@ def _nearest_facing(
     far: float,
     out: NearestTriangles,
 ) -> None:
-    """Write the nearest triangles of the vertices from `first` on; the first of equal ones wins."""
+    """Write the nearest triangles of the vertices from `first` on; the first of equally near."""
     points, triangles, normals = boundary.points, boundary.triangles, boundary.normals
     corner_normals, vertices = boundary.corner_normals, boundary.vertices
     foot, rest_foot, normal = np.empty(3), np.empty(3), np.empty(3)
@@ -237,8 +237,8 @@ def _nearest_facing(
 class BoundaryContacts:
     """Vertices of a posed tet mesh in contact, c of them.
 
-    Contacts of the body with itself come first, then those with each obstacle, both ordered by
-    vertex. A vertex has at most one contact with the body, and one with each obstacle.
+    Contacts of the body with itself come first, then contacts with each obstacle, both ordered
+    by vertex. A vertex has at most one contact with the body, and one with each obstacle.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ def find_boundary_contacts(
     mesh
         The tets, whose boundary may touch.
     rest
-        (n, 3) vertices at the neutral pose, or None for those of the mesh.
+        (n, 3) vertices at the neutral pose, or None for the mesh's vertices.
     posed
         (n, 3) vertices at the pose.
     distance

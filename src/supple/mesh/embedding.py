@@ -219,7 +219,7 @@ def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
-    """Return the squared distance to a tet; the nearest face is one that the point is beyond."""
+    """Return the squared distance to a tet; the point is beyond the plane of the nearest face."""
     nearest = np.inf
     for k in range(4):
         if b[k] < 0.0:
@@ -250,7 +250,7 @@ def _planes_squared(b, slopes):  # type: ignore[no-untyped-def]
 
 @compiled
 def _holding(points, tets, corners, inverses, slopes, lows, highs):  # type: ignore[no-untyped-def]
-    """Find the tet that contains each point, or -1; on a common face, the one it is deepest in."""
+    """Find the tet that contains each point, or -1; on a common face, where it is deepest."""
     n, first_leaf = len(points), len(lows) // 2
     containing = np.full(n, -1, np.int64)
     barycentric = np.zeros((n, 4))
@@ -349,7 +349,7 @@ def part_set(components: Iterable[int]) -> str:
 def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMesh) -> csr_array:
     """Return the matrix (k, n) that embeds points (k, 3) in tets of their surface component.
 
-    `owners` (k,) are surface vertices whose component is that of the point. Sets of tets that carry
+    `owners` (k,) are surface vertices of the same components as the points. Sets of tets that carry
     a component are named by `part_set`; without such sets, all tets carry all components.
     """
     sets = {name: tets for name, tets in mesh.sets.items() if name.startswith(MARK)}

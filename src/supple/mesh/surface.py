@@ -104,10 +104,10 @@ class SurfaceMesh(Bounded):
         Returns
         -------
         mesh : SurfaceMesh
-            Each joined vertex has the position of its first one. Triangles keep their order and
-            number; `defects` lists collapsed ones.
+            Each joined vertex has the position of its first original. Triangles keep their order
+            and number; `defects` lists collapsed triangles.
         new_of_old : (n,) int array
-            The new vertex of each old one.
+            The new vertex of each old vertex.
         """
         if not (np.isfinite(tolerance) and tolerance >= 0):
             raise MeshError(f"welding tolerance is {tolerance}; use a finite length, at least 0")
@@ -198,7 +198,7 @@ def vertex_normals(vertices: ArrayLike, triangles: Ints) -> Floats:
 class VertexNormals:
     """Unit normals at the vertices of a deforming surface, weighted by area.
 
-    `flat` is the normal of a vertex whose triangles have no area, or that has none.
+    `flat` is the normal of a vertex whose triangles have no area, or that has no triangles.
     """
 
     def __init__(self, triangles: Ints, n_vertices: int, flat: ArrayLike = (0.0, 1.0, 0.0)) -> None:
@@ -225,7 +225,7 @@ def _first_of_each(labels: np.ndarray) -> np.ndarray:
 
 
 def _equal_points(points: np.ndarray) -> np.ndarray:
-    """Label points, equal ones alike, in order of appearance."""
+    """Label points in the order of first appearance; equal points have equal labels."""
     # Adding zero makes -0.0 equal to 0.0.
     rows = np.ascontiguousarray(points + 0.0).view(np.dtype((np.void, 24))).ravel()
     return topology.in_order_of_appearance(rows)

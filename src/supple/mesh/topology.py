@@ -150,7 +150,7 @@ def components(elements: np.ndarray, n_vertices: int) -> np.ndarray:
 
 
 def in_order_of_appearance(values: np.ndarray) -> np.ndarray:
-    """Label values 0, 1, … in the order of first appearance, equal ones alike."""
+    """Label values 0, 1, … in the order of first appearance; equal values have equal labels."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

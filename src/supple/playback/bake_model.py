@@ -18,6 +18,7 @@ from supple.anatomy.flesh_presets import (
     flesh_material,
     stiffness_factors,
 )
+from supple.anatomy.hard_parts import hard_warning
 from supple.anatomy.region_entries import RegionEntry
 from supple.anatomy.thickness import slender_factors
 from supple.checks import checked_number, shown
@@ -69,7 +70,7 @@ def model_options(
     anatomy
         Bone, flesh, hard and separate parts: see `body_plan_of`.
     kind
-        Kind of the material, in place of the default one's.
+        Kind of the material, in place of the default kind.
     defaults
         Defaults of the builder's options; by default the engine's `bake_options`.
     **building
@@ -134,6 +135,11 @@ def body_plan_of(
     """Return the plan of a character's body; None without an anatomy or with several skeletons.
 
     `tets` is the number of tets to make, or tets that fill the surface.
+
+    Warns
+    -----
+    SuppleWarning
+        If more than half of the skin is hard, with reasons and the way out.
     """
     if anatomy is None or len(skinned_rigs(character.rig)) > 1:
         if character.painted.keys() & {"rigid", "flesh"}:
@@ -141,11 +147,14 @@ def body_plan_of(
                 f"{character.name}: painted rigid and flesh maps need an anatomy; they are ignored"
             )
         return None
-    if isinstance(anatomy, Mapping):
-        anatomy = anatomy_of(character, entries=anatomy)
-    if not (anatomy == "auto" or isinstance(anatomy, Anatomy)):
+    if anatomy == "auto" or isinstance(anatomy, Mapping):
+        anatomy = anatomy_of(character, entries=None if anatomy == "auto" else anatomy)
+    if not isinstance(anatomy, Anatomy):
         raise SuppleError(f'anatomy is {shown(anatomy)}; give "auto", an Anatomy or None')
-    return plan_body(character, tets, None if anatomy == "auto" else anatomy)
+    mostly_hard = hard_warning(anatomy, character)
+    if mostly_hard is not None:  # before tets and models, which take long
+        warn(mostly_hard)
+    return plan_body(character, tets, anatomy)
 
 
 def check_model(character: Character, model: CharacterModel, **options: Any) -> None:

@@ -54,7 +54,7 @@ def sorted_options(
 ) -> tuple[dict[str, Any], str | Flesh, dict[str, Any]]:
     """Return the options of playing, the flesh, and the options of building.
 
-    `options` are those of a call of `function`; the record `played` declares those of playing.
+    `options` are from a call of `function`; the record `played` declares the options of playing.
     Raise SuppleError for an unknown option.
     """
     if not row.takes_any_option:
@@ -178,7 +178,7 @@ def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
 def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
     """Return the factor by which `bake` stiffens the flesh: 1 except for violent motions.
 
-    `options` are those of `bake_simulator`.
+    `options` are options of `bake_simulator`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)

@@ -2,64 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.engines.common.option_record import takes_options
 from supple.engines.engine import (
-    ENGINES,
-    FIRST_ENGINE,
     CharacterModel,
-    Engine,
     check_names,
-    engine_named,
-    engine_of,
 )
 from supple.engines.options import BakePlayOptions, FleshOptions
-from supple.errors import SolverError, SuppleError
-from supple.playback.bake_model import ANATOMY, GivenAnatomy
+from supple.errors import SuppleError
+from supple.playback.bake_model import ANATOMY
 from supple.playback.bake_plan import (
-    BakePlan,
     bake_plan,
-    bake_simulator,
-    check_unreduced,
-    played_engine,
-    player_with_factor,
-    sorted_options,
 )
-from supple.playback.character_models import (
-    PreparedModel,
-    default_anatomy,
-    fitting_model,
-    keeps_models,
-    kept_model,
-)
-from supple.playback.character_sources import CharacterSource, source_of
-from supple.playback.feel.feel import AS_BUILT, Feel, with_file_feel
-from supple.playback.feel.swing_goals import Swing, SwingGoal, swing_goals
+from supple.playback.character_sources import source_of
 from supple.playback.final_take import (
-    ACCURACY,
-    AUTO_ACCURACY,
-    CONVERGING,
     Checkpoint,
-    content_of,
-    final_take,
 )
-from supple.playback.flesh_motion import report_flesh
 from supple.playback.motion_choice import chosen_motions
-from supple.playback.player import Player
-from supple.playback.progress_bar import ShownProgress, reported_progress
-from supple.playback.quality_choice import SEARCHED, choose_quality
-from supple.playback.swing import FoundSwing, found_swing, near
-from supple.playback.take import Take, stable_take
-from supple.progress import Progress
+from supple.playback.progress_bar import ShownProgress
+from supple.playback.request import BakeRequest
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
@@ -106,7 +70,7 @@ def bake(
         A list that receives the `Checkpoint` of each final bake, to be removed by the caller; by
         default it is removed here. An interrupted final bake resumes.
     **options
-        Those of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
+        Options of `BakePlayOptions` and `FleshOptions`: ``rate`` (30 by default), ``start``,
         ``end``, ``loop``, ``damping``, ``quality``, ``swing``, ``flesh``, ``young``, ``poisson``,
         ``stiffness``, ``anatomy``, ``tets`` and others. ``young`` and ``poisson`` may also be
         painted on the skin, ``stiffness`` holds factors by joint or vertex (`stiffness_factors`),
@@ -129,7 +93,7 @@ def bake(
     source = source_of(character)
     request = BakeRequest.of("bake", source, model, engine, simulation, keep, options)
     plan = bake_plan(source.character, motion, **request.playing, engine=request.live.name)
-    return request.decided([plan]).bake_or_fall_back([plan], progress, checkpoints)[0]
+    return request.decided([plan]).bake([plan], progress, checkpoints)[0]
 
 
 @takes_options(BakePlayOptions, FleshOptions, anatomy=ANATOMY, without=("start", "end"))
@@ -165,264 +129,4 @@ def bake_all(
     for each in chosen:
         playing = request.playing | {"loop": request.playing["loop"] and each.duration > 0}
         plans.append(bake_plan(source.character, each, **playing, engine=request.live.name))
-    return request.decided(plans).bake_or_fall_back(plans, progress, checkpoints)
-
-
-@dataclass(frozen=True, eq=False)
-class BakeRequest:
-    """Character, flesh and simulation of a bake, for any number of motions.
-
-    `live` is the engine of live quality, `simulation` has options of the simulator, `playing` of
-    `bake_plan` and `building` of `model_options`; `reason` is that of a quality chosen by
-    `choose_quality`, else empty; `anatomy` is that of a given `model`, for names and reasons of
-    hard parts, and `feel` its stiffness at run time. `search` is the live request that finds the
-    stiffness for a `swing`, by default this one. The others are as for `bake`.
-    """
-
-    source: CharacterSource
-    model: CharacterModel | None
-    live: Engine
-    simulation: Mapping[str, Any] = field(default_factory=dict)
-    keep: bool = True
-    playing: dict[str, Any] = field(default_factory=dict)
-    flesh: str | Flesh = "normal"
-    damping: float = 1.0
-    quality: str = "live"
-    building: dict[str, Any] = field(default_factory=dict)
-    reason: str = ""
-    anatomy: GivenAnatomy = None
-    feel: Feel = AS_BUILT
-    swing: Swing | None = None
-    search: BakeRequest | None = None
-
-    @classmethod
-    def of(
-        cls,
-        function: str,
-        source: CharacterSource,
-        model: CharacterModel | None,
-        engine: str | None,
-        simulation: Mapping[str, Any] | None,
-        keep: bool | None,
-        options: dict[str, Any],
-    ) -> BakeRequest:
-        """Sort the options of a function by the records that declare them; refuse others."""
-        model = source.model if model is None else model
-        row = ENGINES[FIRST_ENGINE] if model is None else engine_of(model)
-        if engine is not None:
-            row = engine_named(engine, "character")
-        options = with_file_feel(source.character, options)
-        playing, flesh, building = sorted_options(function, BakePlayOptions, row, options)
-        damping, quality = playing.pop("damping"), playing.pop("quality")
-        steps, kept = dict(simulation or {}), keeps_models(keep)
-        played_engine(row, quality)
-        swing = playing.pop("swing")
-        return cls(
-            source, model, row, steps, kept, playing, flesh, damping, quality, building, swing=swing
-        )
-
-    @property
-    def played(self) -> Engine:
-        """Engine that plays: the unreduced one for final quality."""
-        return played_engine(self.live, self.quality)
-
-    def decided(self, plans: Sequence[BakePlan]) -> BakeRequest:
-        """Return the request with "live" or "final" in place of "auto"."""
-        if self.quality != "auto":
-            return self
-        if self.swing is not None:
-            return replace(self, quality="live", reason=SEARCHED)
-        source, row, building = self.source, self.live, self.building
-        given, kept = self.model is not None or bool(source.scene), False
-        if row.unreduced and self.keep and not given:
-            options = {"anatomy": default_anatomy(source)} | building
-            kept = kept_model(source, flesh=self.flesh, engine=row.name, **options) is not None
-        choice = choose_quality(row, plans, building, self.simulation, given=given, kept=kept)
-        return replace(self, quality=choice.quality, reason=choice.reason)
-
-    def bake_or_fall_back(
-        self,
-        plans: Sequence[BakePlan],
-        progress: ShownProgress,
-        checkpoints: list[Checkpoint] | None,
-    ) -> list[BakedMotion]:
-        """Bake; where quality auto chose a full simulation that gives up, bake live."""
-        try:
-            return self.bake(plans, progress, checkpoints)
-        except SolverError as error:
-            if not self.falls_back:
-                raise
-            return self.live_after(error).bake(plans, progress, checkpoints)
-
-    @property
-    def falls_back(self) -> bool:
-        """Whether the full simulation was chosen by quality auto, and may be replaced by live."""
-        return bool(self.reason) and self.quality == "final"
-
-    def live_after(self, error: SolverError) -> BakeRequest:
-        """Return the request of a live bake in place of a full simulation that failed."""
-        return replace(self, quality="live", reason=f"the full simulation failed: {error}")
-
-    def bake(
-        self,
-        plans: Sequence[BakePlan],
-        progress: ShownProgress,
-        checkpoints: list[Checkpoint] | None,
-    ) -> list[BakedMotion]:
-        """Find or build the model, and play each plan with it."""
-        plans = [plan.stepped_by(self.played.name) for plan in plans]
-        check_unreduced(self.live, self.quality, self.building, self.simulation)
-        goals = () if self.swing is None else swing_goals(self.source.character, self.swing)
-        began = perf_counter()
-        ready, options = self._model_and_options(self.played, progress)
-        played = ready, options, perf_counter() - began
-        files = list[Checkpoint]() if checkpoints is None else checkpoints
-        if not goals:
-            results = self._play(plans, *played, files, progress)
-        else:
-            found = self._found_swing(goals, plans, progress)
-            results, errors = self._swing(found, plans, played, files, progress)
-            if self.quality == "final" and not near(errors):
-                found = found.corrected(errors)
-                results, errors = self._swing(found, plans, played, files, progress)
-            found.warn_of(errors, results)
-        report_flesh(results, ready.model, self._built_anatomy())
-        if checkpoints is None:
-            for each in files:
-                each.remove()
-        return results
-
-    def _model_and_options(
-        self, row: Engine, progress: ShownProgress
-    ) -> tuple[PreparedModel, dict[str, Any]]:
-        """Return the model of an engine, and the options of `bake_simulator`."""
-        preset, given = checked_flesh(self.flesh), self.model
-        ready = fitting_model(
-            self.source, given, preset, row.name, self.building, self.keep, progress
-        )
-        scaled = self.building.get("anatomy", ANATOMY) is not None
-        feel = self.feel if given is not None else ready.feel
-        options: dict[str, Any] = {"flesh": preset, "damping": self.damping, "engine": row.name}
-        return ready, options | {"scaled_loads": scaled, "feel": feel, **self.simulation}
-
-    def _found_swing(
-        self, goals: tuple[SwingGoal, ...], plans: Sequence[BakePlan], progress: ShownProgress
-    ) -> FoundSwing:
-        """Return the stiffness for the goals, found with the live engine."""
-        live = self if self.search is None else self.search
-        row = live.live
-        ready, options = live._model_and_options(row, progress)
-        plans = [plan.stepped_by(row.name) for plan in plans]
-        with reported_progress(progress) as tell:
-            return found_swing(goals, self.source.character, ready.model, plans, options, tell)
-
-    def _swing(
-        self,
-        found: FoundSwing,
-        plans: Sequence[BakePlan],
-        played: tuple[PreparedModel, dict[str, Any], float],
-        files: list[Checkpoint],
-        progress: ShownProgress,
-    ) -> tuple[list[BakedMotion], list[float]]:
-        """Play the plans with the stiffness that a search found; return bakes and errors."""
-        ready, options, built = played
-        felt = options | {"feel": found.feel(ready.model, options["feel"])}
-        results = self._play(plans, ready, felt, built, files, progress)
-        return results, found.report(results)
-
-    def _play(
-        self,
-        plans: Sequence[BakePlan],
-        ready: PreparedModel,
-        options: dict[str, Any],
-        built: float,
-        files: list[Checkpoint],
-        progress: ShownProgress,
-    ) -> list[BakedMotion]:
-        """Play each plan; `options` are those of `bake_simulator`, `built` the time of a build."""
-        accuracy = AUTO_ACCURACY if self.reason else ACCURACY
-        model, row, character = ready.model, self.played, self.source.character
-        # A given stiffness is never changed.
-        given = self.building.get("young") is not None or "stiffness" in options
-        may_stiffen = row.may_stiffen and not given and self.swing is None
-        plan_files = []
-        if self.quality == "final":
-            plan_files = _checkpoints(model, plans, options | {"accuracy": accuracy})
-        files += plan_files
-        results = []
-        with reported_progress(progress) as tell:
-            for number, plan in enumerate(plans):
-                share = _share(tell, number, plans)
-                if self.quality == "final":
-                    take, convergence = _final(
-                        model, plan, options, share, plan_files[number], accuracy, bool(self.reason)
-                    )
-                else:
-                    player_with = partial(player_with_factor, model, plan, options)
-                    take = stable_take(player_with, plan.every, share, may_stiffen)
-                    convergence = {}
-                report: dict[str, Any] = {
-                    "name": model.name,
-                    "engine": row.name,
-                    "size": float(f"{model.surface.size:.6g}"),
-                    "vertices": len(model.surface.vertices),
-                }
-                report |= {**model.figures, **take.figures(), **ready.figures()}
-                report |= {"build_s": round(built, 3), "quality": self.quality, **convergence}
-                report |= {"quality_reason": self.reason} if self.reason else {}
-                assert take.frames is not None
-                rate = 1 / (plan.dt * plan.every)
-                baked = take.motion(), take.frames, rate, plan.loop, report, take.readings
-                results.append(BakedMotion(character, *baked))
-        return results
-
-    def _built_anatomy(self) -> GivenAnatomy:
-        """Anatomy that the model is or was built with."""
-        if self.model is not None:
-            return self.anatomy
-        anatomy: GivenAnatomy = self.building.get("anatomy", default_anatomy(self.source))
-        return anatomy
-
-
-def _checkpoints(
-    model: CharacterModel, plans: Sequence[BakePlan], options: Mapping[str, Any]
-) -> list[Checkpoint]:
-    """Return the checkpoint of each plan; none is removed to make room for another."""
-    contents = []
-    for plan in plans:
-        steps = plan.start, plan.end, plan.loop, plan.dt, plan.every
-        contents.append(content_of(model, plan.motion, *steps, CONVERGING | dict(options)))
-    return [Checkpoint(content, contents) for content in contents]
-
-
-def _final(
-    model: CharacterModel,
-    plan: BakePlan,
-    options: Mapping[str, Any],
-    tell: Progress,
-    kept: Checkpoint,
-    accuracy: float,
-    gives_up: bool,
-) -> tuple[Take, dict[str, Any]]:
-    """Play a plan in final quality; return the take, and figures of its convergence."""
-    converging = CONVERGING | dict(options)
-    factor = converging.pop("stiffness", 1.0)
-    converging["feel"] = converging["feel"].stiffer(factor)
-    simulator = bake_simulator(model, plan.dt, **converging)
-
-    def player_with(substeps: int) -> Player:
-        cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)
-        simulator.dt = cut.dt
-        return cut.player(simulator, ahead=True, multiple=substeps)
-
-    return final_take(player_with, plan.every, tell, kept, accuracy, gives_up)
-
-
-def _share(progress: Progress, number: int, plans: Sequence[BakePlan]) -> Progress:
-    """Return the progress callback of one of several motions, weighted by their durations."""
-    if len(plans) == 1:
-        return progress
-    seconds = np.cumsum([0.0, *(max(plan.end - plan.start, 0.1) for plan in plans)])
-    begun, ended = (seconds[number : number + 2] / seconds[-1]).tolist()
-    name = plans[number].motion.name
-    return lambda part, what: progress(begun + (ended - begun) * part, f"{name}: {what}")
+    return request.decided(plans).bake(plans, progress, checkpoints)

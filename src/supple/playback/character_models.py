@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
-from supple.engines.common.accuracy import Accuracy
+from supple.engines.common.accuracy import Accuracy, warn_if_bad
 from supple.engines.engine import CHARACTER_MODEL, FIRST_ENGINE, Engine, engine_named, engine_of
 from supple.engines.factory import load_model
 from supple.playback.bake_model import (
@@ -99,6 +99,7 @@ def prepared_model(
         loaded = load_character_model(model)
     if loaded is not None:
         check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
+        _warn_if_bad(loaded)
         return PreparedModel(loaded, perf_counter() - began, True)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
     asked, reason = _asked(source, engine, flesh, anatomy, building), ""
@@ -115,6 +116,7 @@ def prepared_model(
             reason = build_reason(content_hash(*content, engine), options, result.found)
         if asked.beyond and not result.found:
             reason = BEYOND
+    _warn_if_bad(result.value)
     feel, seconds = asked.feel(result.value), perf_counter() - began
     return PreparedModel(result.value, seconds, result.found, scaled, result.path, feel, reason)
 
@@ -145,6 +147,7 @@ def fitting_model(
     """Return the given model if it fits the character; without one, find or build it."""
     if model is not None:
         check_model(source.character, model, flesh=flesh, **building)
+        _warn_if_bad(model)
         return PreparedModel(model, 0.0, True)
     options = {"anatomy": default_anatomy(source)} | building
     quiet = not shows_progress(progress)
@@ -177,6 +180,17 @@ def kept_model(
         model = _renamed(load_model(path), source.character.name)
         return PreparedModel(model, 0.0, True, path=path, feel=asked.feel(model))
     return None
+
+
+def _warn_if_bad(model: Any) -> None:
+    warn_if_bad(getattr(model, "name", "the model"), getattr(model, "report", {}))
+
+
+def has_good_model(source: CharacterSource, **options: Any) -> bool:
+    """Return whether `kept_model` has a model that is not far from the full simulation."""
+    kept = kept_model(source, **options)
+    accuracy = None if kept is None else Accuracy.of(getattr(kept.model, "report", {}))
+    return kept is not None and not (accuracy is not None and accuracy.bad)
 
 
 def keeps_models(keep: bool | None) -> bool:
@@ -292,7 +306,7 @@ def _character_key(
 ) -> str | None:
     """Return the cache key of a character's model; None if the model is not cached.
 
-    The key covers the options of the call, not derived ones such as tets, which take seconds.
+    The key covers the options of the call, not derived data such as tets, which take seconds.
     """
     row = engine_named(engine)
     content = _content(character, row)

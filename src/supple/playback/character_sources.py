@@ -29,7 +29,7 @@ SourceKind = Literal["scene", "model", "character", "body scene", "body", "mesh"
 def source_kind(given: str) -> SourceKind:
     """Return the kind of a source by its name; an existing file precedes a scene of that name.
 
-    A name without a suffix counts as a scene, so that the error for a misspelt one suggests the
+    A name without a suffix counts as a scene, so that the error for a misspelt name suggests the
     nearest. All files of unknown suffixes count as characters, whose reader refuses them.
     """
     file = Path(given)
@@ -68,7 +68,7 @@ def read_any_character(
 ) -> CharacterSource:
     """Read the character of a file or a scene; an existing file precedes a scene of that name.
 
-    `unit` is that of the file (`metres_in`), by default as stored in it. With `curves`, curves that
+    `unit` is the file's unit (`metres_in`), by default as stored in it. With `curves`, curves that
     Supple added to the file are kept. `body` has options of `supple.load` for a body model or an
     armature.
     """

@@ -30,7 +30,7 @@ class StepTable:
     """Steps 0 to N of a motion that is played once or as a cycle.
 
     `before` is the pose and root one step before the first; None if the motion starts at rest.
-    `displacement` (4, 4) maps roots of a closed cycle to those of the next; otherwise it is None.
+    `displacement` (4, 4) maps roots of a closed cycle to roots of the next; otherwise it is None.
     """
 
     steps: MotionSteps
@@ -40,7 +40,7 @@ class StepTable:
     def before_step(self, step: int) -> tuple[Floats, Floats] | None:
         """Return the pose and root that give the velocity after a jump or a cut at `step`.
 
-        They are those one step earlier, extrapolated; None if the motion starts at rest there.
+        They are extrapolated to one step earlier; None if the motion starts at rest there.
         """
         if step == self.n_steps and self.displacement is not None:
             early = self.steps.before(0)
@@ -63,7 +63,7 @@ def steps_of_frames(
 ) -> tuple[float, int]:
     """Return the time step in s, and the number of steps per frame, for `rate` frames per second.
 
-    `duration` is that of a cycle in s, which must end with a frame, so that the rate is adjusted;
+    `duration` is a cycle's in s, which must end with a frame, so that the rate is adjusted;
     None for no cycle. `longest` is the upper bound of the step in s at any rate.
 
     >>> steps_of_frames(30) == (1 / 90, 3), steps_of_frames(25)[1]

@@ -1,6 +1,6 @@
 """Takes of final quality: unreduced flesh, with steps halved until the result converges.
 
-Their checkpoints, and measured distances of live bakes from final ones, are in the user's cache.
+Their checkpoints, and measured distances of live bakes from final bakes, are in the user's cache.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def content_of(model: Any, motion: Motion, *values: Any, reduced: bool = False) 
 
 
 def remember_distance(content: str | None, distance: float) -> None:
-    """Store the `displacement_change` of a live bake from the final one, by its content hash."""
+    """Store the `displacement_change` of a live bake from the final bake, by its content hash."""
     keep(_DISTANCES, "live", {"distance": np.array(distance)}, content)
 
 
@@ -134,17 +134,17 @@ def known_distance(content: str | None) -> float | None:
 def final_take(
     player_with: Callable[[int], Player],
     every: int,
-    tell: Progress,
+    progress: Progress,
     kept: Checkpoint,
     accuracy: float = ACCURACY,
-    gives_up: bool = False,
+    most_work: float | None = None,
 ) -> tuple[Take, dict[str, Any]]:
     """Record a take with steps so short that halving them changes less than `accuracy`.
 
     `player_with` makes a player with a number of sub-steps; `every` is the number of undivided
-    steps per frame. Steps are halved stretch by stretch, see `RefinedPlayer`. An interrupted take
-    resumes from the checkpoint `kept`. With `gives_up` a motion too violent to be simulated in a
-    reasonable time is a SolverError. Return the take, and figures of its convergence.
+    steps per frame. Steps are halved segment by segment, see `RefinedPlayer`. An interrupted take
+    resumes from the checkpoint `kept`. A motion that takes more than `most_work` Newton iterations
+    per step, if given, is a SolverError. Return the take, and figures of its convergence.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -156,11 +156,11 @@ def final_take(
             return [*dict.fromkeys([*warned, *new])]
 
         def finer(part: float, substeps: int) -> None:
-            tell(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
+            progress(part, "simulating" + (f", {substeps} × finer" if substeps > 1 else ""))
 
         def begin() -> tuple[Take, RefinedPlayer]:
-            player = RefinedPlayer(player_with, every, accuracy, gives_up, finer)
-            return Take(player, every, tell), player
+            player = RefinedPlayer(player_with, every, accuracy, most_work, finer)
+            return Take(player, every, progress), player
 
         stored, (take, player) = kept.read(), begin()
         if stored is not None:
@@ -177,7 +177,7 @@ def final_take(
             return arrays | {"warned": np.array(messages(), np.str_)}
 
         def keep_checkpoint(take: Take) -> None:
-            if player.between_stretches:
+            if player.between_segments:
                 kept.offer(state, ended=take.at == take.n_frames)
 
         take.kept = keep_checkpoint
@@ -213,7 +213,7 @@ def _convergence(take: Take, player: RefinedPlayer) -> dict[str, Any]:
 def displacement_change(baked: BakedMotion, true: BakedMotion) -> float:
     """Return the RMS difference of two bakes, relative to the RMS displacement of `true`.
 
-    The displacement is that of the skin from the rig alone, at least `LEAST_DISPLACEMENT` of the
+    The displacement is the skin's from the rig alone, at least `LEAST_DISPLACEMENT` of the
     size. The rig is evaluated frame by frame, so that no third array of frames is needed.
     """
     return _change(baked.frames, true.frames, true.motion, true.character)
@@ -242,5 +242,5 @@ def rms_difference(frames: ArrayLike, true: ArrayLike, rig_only: ArrayLike) -> f
         raise SuppleError(f"frames of shapes {a.shape}, {shape}, {c.shape}; all must be (t, n, 3)")
     displacement = float(np.sqrt(np.mean((b - c) ** 2)))
     if not 0 < displacement < np.inf:
-        raise SuppleError("the true flesh never leaves the rig; use a motion that moves it")
+        raise SuppleError("the true frames equal the rig's; use a motion that moves the flesh")
     return float(np.sqrt(np.mean((a - b) ** 2))) / displacement

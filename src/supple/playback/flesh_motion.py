@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.hard_parts import MOSTLY_HARD, SOFTER, HardSkin, hard_parts, listed_parts
 from supple.anatomy.skin_regions import leading_joints
 from supple.arrays import Bools, Floats, Ints
-from supple.errors import warn
+from supple.engines.common.flesh_fields import FleshFields
+from supple.errors import SuppleError, warn
 from supple.playback.bake_model import GivenAnatomy
-from supple.playback.hard_skin import HardSkin, hard_skin
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.joint_names import normalised_name
 from supple.rig.skeleton.skinning import skinned_rigs
+from supple.rig.stored_rigs import GIVEN, stored_rig
+from supple.user_cache import Arrays, cached, content_hash, running_cache
 
 #: Peaks relative to the size below which flesh counts as still, and above which as too soft.
 STILL, TOO_MUCH = 0.002, 0.2
@@ -26,10 +30,11 @@ STILL, TOO_MUCH = 0.002, 0.2
 CALM = 1.0
 #: The same for a rig that does not move at all.
 UNMOVED = 1e-3
-#: Fraction of hard skin above which it explains still flesh.
-MOSTLY_HARD = 0.5
 #: Most regions that a report lists.
 LISTED = 3
+#: Weight of fixed tet vertices from which a vertex of the skin is hard.
+FIXED = 0.95
+_HARD_PARTS = running_cache(".hard.npz", 100)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +99,7 @@ class FleshMotion:
         return self.peak / max(self.size, 1e-300)
 
     def acceleration(self, soft: Bools) -> float:
-        """Return the acceleration in m/s² that 95 % of the vertices in the mask (n̄,) stay below."""
+        """Return the 95th percentile of the accelerations in m/s² at vertices in a mask (n̄,)."""
         chosen = self.accelerations[soft] if soft.any() else self.accelerations
         return float(np.quantile(chosen, 0.95)) if len(chosen) else 0.0
 
@@ -123,7 +128,7 @@ class SkinNames:
 
     @classmethod
     def of(cls, character: Character) -> SkinNames:
-        """Name the skin by the joint with the largest weight, or else by mesh; maybe by nothing."""
+        """Choose the names of regions: joints if the rig is one skin, otherwise meshes, if any."""
         count = len(character.surface.vertices)
         skinned = skinned_rigs(character.rig)
         if len(skinned) == 1 and skinned[0].n_vertices == count:
@@ -142,8 +147,8 @@ class SkinNames:
     def top(self, values: Floats, most: int = LISTED) -> list[tuple[str, float]]:
         """Return the names with the largest values (n̄,), largest first.
 
-        Of joints whose names differ by a number or the side, such as those of a tail or two thighs,
-        only the one with the largest value is listed.
+        Of joints whose names differ by a number or the side, such as joints of a tail or two
+        thighs, only the one with the largest value is listed.
         """
         largest = np.zeros(len(self.names))
         named = self.of_vertex >= 0
@@ -162,13 +167,18 @@ class SkinNames:
 def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy) -> None:
     """Add to each report how far flesh moves, where, and which skin is hard; warn of still flesh.
 
-    `anatomy` is that of the model's build. The reports get the figures of `FleshMotion` and
+    `anatomy` is from the model's build. The reports get the figures of `FleshMotion` and
     `HardSkin`, and ``"advice"``, a reason and what to try, if flesh hardly moves or moves too much.
     """
     if not bakes:
         return
     character = bakes[0].character
-    regions, hard = SkinNames.of(character), hard_skin(character, model, anatomy)
+    regions = SkinNames.of(character)
+    try:
+        hard = hard_skin(character, model, anatomy)
+    except SuppleError as error:  # the bakes are complete
+        warn(f"{character.name}: hard skin is unknown: {error}")
+        hard = None
     for baked in bakes:
         motion = FleshMotion.of(baked)
         baked.report.update(motion.figures(regions))
@@ -176,7 +186,11 @@ def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy
         if baked.n_frames < 3:
             continue  # flesh starts undeformed, and has no time to move
         if motion.part > TOO_MUCH:
-            baked.report["advice"] = "if that is too much, use firm flesh or more damping"
+            advice = "if that is too much, use firm flesh or more damping"
+            baked.report["advice"] = advice
+            far = f"flesh moves by up to {100 * motion.part:.0f} % of the size"
+            when = f"at {motion.time:.2f} s"
+            warn(f'motion "{baked.motion.name}": {far} {when}; {advice}')
         elif motion.part < STILL:
             advice = _still_advice(motion, hard, float(baked.report.get("stiffness", 1.0)))
             baked.report["advice"] = advice
@@ -207,9 +221,63 @@ def _still_advice(motion: FleshMotion, hard: HardSkin | None, stiffened: float) 
 
 def _softer(hard: HardSkin) -> str:
     if hard.parts:
-        return "make parts soft in an anatomy file, or use anatomy none"
+        return SOFTER
     return "build a model with fewer fixed vertices"
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
+
+
+def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSkin | None:
+    """Return the hard skin of a model; None if neither the model nor an anatomy determines it.
+
+    Skin is hard if its tet vertices are fixed. The anatomy gives names and reasons of parts.
+    """
+    fixed = _fixed_skin(model)
+    parts = None if anatomy is None else _kept_parts(character, anatomy)
+    if fixed is None and parts is None:
+        return None
+    areas = character.surface.vertex_areas()
+    areas = areas / max(float(areas.sum()), 1e-300)
+    if parts is None:
+        assert fixed is not None
+        return HardSkin(fixed, float(areas[fixed].sum()))
+    of_vertex = parts["of_vertex"]
+    hard = of_vertex >= 0 if fixed is None else fixed
+    shares = np.bincount(of_vertex[hard] + 1, areas[hard], len(parts["names"]) + 1)
+    return HardSkin(hard, float(areas[hard].sum()), tuple(listed_parts(parts, shares)))
+
+
+def _fixed_skin(model: Any) -> Bools | None:
+    """Return the mask (n̄,) of skin on fixed tet vertices; None for engines without them."""
+    if not isinstance(model, FleshFields):
+        return None
+    fixed = np.zeros(len(model.mesh.vertices), bool)
+    fixed[model.fixed] = True
+    weights: Floats = np.abs(model.embedding_weights)
+    on_bone = (weights * fixed[model.embedding_vertices]).sum(axis=1)
+    mask: Bools = on_bone >= FIXED * weights.sum(axis=1)
+    return mask
+
+
+def _kept_parts(character: Character, anatomy: GivenAnatomy) -> Arrays | None:
+    """Return `hard_parts` from the cache, or compute them; None for several skeletons."""
+    if len(skinned_rigs(character.rig)) > 1:
+        return None
+    if isinstance(anatomy, Anatomy):
+        return hard_parts(anatomy, character)
+    entries = anatomy if isinstance(anatomy, Mapping) else {}
+    header, arrays = stored_rig(character.rig)
+    black_box = any(part["kind"] == GIVEN for part in header["parts"])
+    mesh, others = character.surface, (character.labels, character.painted, dict(entries))
+    content = None
+    if not black_box:
+        content = content_hash(mesh.vertices, mesh.triangles, header, arrays, *others)
+    made: Arrays = cached(
+        _HARD_PARTS,
+        "parts",
+        lambda: hard_parts(anatomy_of(character, entries=entries), character),
+        content,
+    ).value
+    return made

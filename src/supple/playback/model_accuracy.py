@@ -1,8 +1,8 @@
 """Comparison of a reduced model with the full simulation at the end of a build.
 
-The liveliest part of the character's motions, or of the wiggle of a character without any, is
-played by the reduced and by the full model. Work is bounded by numbers of tets and iterations, not
-by the clock, so that the same model has the same accuracy on every machine.
+The reduced and the full model simulate the liveliest part of the character's motions; a character
+without motions plays the built-in motion "wiggle". Work is bounded by numbers of tets and
+iterations, not by the clock, so that the same model has the same accuracy on every machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from supple.arrays import Floats, Singles
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.accuracy import ACCURACY, LONGEST_NAME, Accuracy, distance_words
 from supple.engines.engine import CharacterModel, Engine, engine_named
-from supple.errors import SolverError, SuppleError, SuppleWarning, warn
+from supple.errors import SolverError, SuppleError, SuppleWarning
 from supple.linalg.blas import single_threaded
 from supple.playback.bake_plan import bake_simulator
 from supple.playback.final_take import CONVERGING, LEAST_DISPLACEMENT
@@ -29,7 +29,7 @@ from supple.playback.player import Player
 from supple.playback.take import stable_take
 from supple.progress import unreported
 from supple.reduction.build_log import BuildLog
-from supple.rig.character import Character
+from supple.rig.character import Character, wiggle
 from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
@@ -44,20 +44,20 @@ PART, LEAD = 0.5, 0.2
 MOST_WORK = 4_000_000
 #: Fewest compared frames, of large bodies and violent motions.
 FEWEST_FRAMES = 12
+#: Frames per second of the comparison, at most.
+MOST_RATE = 90
 #: Options of the full simulation. The tolerance changes the distance by less than 0.001 from
 #: `CONVERGING`.
 FULL = {**CONVERGING, "tolerance": 1e-4}
 #: Steps per compared frame.
 EVERY = 2
-#: Options that determine the reduction. If one is given, the build keeps it: a bad model is neither
-#: built again nor warned of, but its distance is shown.
+#: Options that determine the reduction. If one is given, a bad model is not built again.
 REDUCTION = (
     "modes",
     "poses",
     "most_poses",
     "regions",
     "basis",
-    "tets",
     "elastic_cubature",
     "inertial_cubature",
     "interpolation",
@@ -70,7 +70,7 @@ MORE = 1.6
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """How a model is compared with the full simulation: its engine, flesh and loads.
+    """Comparison of models with the full simulation: engine, flesh and loads.
 
     `automatic` is True if no option of `REDUCTION` was given, `stiffen` if the reduced flesh may be
     stiffened as `supple.bake` does; `flesh` and `scaled_loads` are as for `bake_simulator`.
@@ -101,66 +101,60 @@ class Comparison:
         """Build a model and measure its accuracy; if it is bad, build another and keep the better.
 
         `build` takes options that replace those of the build. The returned model has its accuracy
-        in its report. A SuppleWarning says if it is still bad.
+        in its report.
         """
         if not self.possible:
             return build()
         model = self._measured(build(), log)
-        if not self.automatic or not _bad(model):
+        accuracy = Accuracy.of(model.report)
+        # Another reduction does not help where flesh is made stiffer for a violent motion.
+        if not (self.automatic and accuracy is not None and accuracy.bad) or accuracy.stiffness > 1:
             return model
         changes = _other_reduction(model)
         self._announce(model, changes, log)
         with suppress(SuppleError):  # the first model is kept if the second cannot be built
             other = self._measured(build(**changes), log)
             model = other if _distance(other) < _distance(model) else model
-        if not _bad(model):
-            return model
-        accuracy = Accuracy.of(model.report)
-        assert accuracy is not None
-        place = f", mostly at {accuracy.worst}" if accuracy.worst else ""
-        warn(
-            f"{model.name}: the reduced model is {distance_words(accuracy.distance)}{place}, "
-            f'in "{accuracy.motion}"; use final quality, or firmer flesh'
-        )
         return model
 
     def _announce(self, model: Any, changes: Mapping[str, Any], log: BuildLog) -> None:
         """Show in the log why a model is built again, and how."""
         how = ", ".join(f"{name} {value}" for name, value in changes.items())
         with log.stage(STAGE):
-            log.tell(1.0, f"{distance_words(_distance(model))}; building again: {how}")
+            log.report(1.0, f"{distance_words(_distance(model))}; building again: {how}")
 
     def _measured(self, model: Any, log: BuildLog) -> Any:
         with log.stage(STAGE):
             return self.measured(model)
 
     def measured(self, model: Any) -> Any:
-        """Return the model with its accuracy in its report; unchanged if it cannot be measured."""
-        accuracy = self.accuracy(model) if hasattr(model, "report") else None
-        if accuracy is None:
+        """Return the model with its accuracy, or the reason why it has none, in its report."""
+        if not hasattr(model, "report"):
             return model
+        try:
+            accuracy = self.accuracy(model)
+        except SuppleError as error:
+            why = str(error)[:LONGEST_NAME]
+            accuracy = Accuracy(None, None, "", 0.0, 0.0, 0, trouble=why)
         return replace(model, report={**model.report, ACCURACY: accuracy.figures()})
 
-    def accuracy(self, model: CharacterModel) -> Accuracy | None:
-        """Play the liveliest part by both; return their distance, None if a simulation diverges."""
+    def accuracy(self, model: CharacterModel) -> Accuracy:
+        """Play the liveliest part by both; return their distance."""
         dt = self.row.longest_step
         motion, start, end = _part(model)
         with warnings.catch_warnings(), single_threaded():
             warnings.simplefilter("ignore", SuppleWarning)
-            try:
-                full = self._player(model, self.row.unreduced, motion, start, end, dt, FULL)
-                true, rig = _full_frames(full)
-                end = full.time
-                reduced = stable_take(
-                    lambda factor: self._player(
-                        model, self.row.name, motion, start, end, dt, {"stiffness": factor}
-                    ),
-                    EVERY,
-                    unreported,
-                    self.stiffen,
-                )
-            except SolverError:
-                return None
+            full = self._player(model, self.row.unreduced, motion, start, end, dt, FULL)
+            true, rig = _full_frames(full)
+            end = full.time
+            reduced = stable_take(
+                lambda factor: self._player(
+                    model, self.row.name, motion, start, end, dt, {"stiffness": factor}
+                ),
+                EVERY,
+                unreported,
+                self.stiffen,
+            )
         assert reduced.frames is not None
         frames = reduced.frames[: len(true)]
         return _compared(model, motion, frames, true, rig, start, end, reduced.stiffness)
@@ -185,20 +179,15 @@ class Comparison:
 def _distance(model: Any) -> float:
     """Return the distance in a model's report; infinite if it was not measured."""
     accuracy = Accuracy.of(model.report)
-    if accuracy is None:
+    if accuracy is None or accuracy.trouble:
         return np.inf
     return 0.0 if accuracy.distance is None else accuracy.distance
-
-
-def _bad(model: Any) -> bool:
-    accuracy = Accuracy.of(model.report)
-    return accuracy is not None and accuracy.bad
 
 
 def _other_reduction(model: Any) -> dict[str, Any]:
     """Return options of the second build of a bad model: modes, or more columns.
 
-    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier ones;
+    Forces of a snapshot basis are fitted to training motions, and may be wrong in livelier motions;
     forces of modes are fitted to random displacements.
     """
     if model.report.get("elastic_error", {}).get("forces") == "motions":
@@ -210,6 +199,8 @@ def _part(model: CharacterModel) -> tuple[Motion, float, float]:
     """Return a motion, and the first and last time in s of the part to be played."""
     character = Character(model.name, model.surface, model.rig, dict(model.motions))
     motion = chosen_motion(character, None)
+    if motion.duration * MOST_RATE < FEWEST_FRAMES:  # a pose
+        motion = wiggle(character)
     start, _ = liveliest_part(character, motion, PART)
     start = max(float(motion.times[0]), start - LEAD)
     return motion, start, min(start + LEAD + PART, float(motion.times[-1]))
@@ -245,13 +236,14 @@ def _compared(
     end: float,
     stiffness: float,
 ) -> Accuracy:
-    """Return the accuracy of frames (t, n̄, 3), compared with the true ones and the rig's."""
+    """Return the accuracy of frames (t, n̄, 3), compared with the true frames and the rig's."""
     errors = np.square(frames.astype(np.float64) - true).sum(axis=(0, 2))  # (n̄,)
     moved = float(np.square(true - rig).sum())
     reduced = float(np.square(frames - rig).sum())
-    least = LEAST_DISPLACEMENT * model.surface.size
+    least = (LEAST_DISPLACEMENT * model.surface.size) ** 2 * true.size
     distance = amplitude = None
-    if moved > least**2 * true.size:
+    if max(moved, reduced) > least:
+        moved = max(moved, least)
         distance, amplitude = (float(np.sqrt(each / moved)) for each in (errors.sum(), reduced))
     return Accuracy(
         distance=_rounded(distance),

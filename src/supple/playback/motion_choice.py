@@ -3,7 +3,7 @@
 The liveliness of a motion estimates the flesh's response from the rig alone, before a model is
 built. Flesh with natural frequency ω₀ responds to a slow acceleration a by a / ω₀², and does not
 follow faster motions. The second difference x(t + h) − 2 x(t) + x(t − h) with h near √2 / ω₀ does
-likewise: it is h² a for slow motions, and a multiple of x for fast ones.
+likewise: it is h² a for slow motions, and a multiple of x for fast motions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _means_wiggle(character: Character, name: object) -> bool:
 
 
 def liveliest(character: Character) -> Motion:
-    """Return the motion of a character with the largest liveliness, the first of equal ones."""
+    """Return the motion of a character with the largest liveliness, the first of equals."""
     motions = list(character.motions.values())
     if len(motions) == 1:
         return motions[0]

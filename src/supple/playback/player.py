@@ -243,7 +243,7 @@ class Player:
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.
 
-        The pose is that of `shown`, and the root is that of the clip: each cycle of a walk begins
+        The pose is from `shown`, and the root from the clip: each cycle of a walk begins
         at the same place.
         """
         skin = self.simulator.surface(out)
@@ -254,7 +254,7 @@ class Player:
         return skin
 
     def _rotated(self, forces: Forces | None) -> Forces | None:
-        """Rotate forces from the clip's frame to that of the current cycle."""
+        """Rotate forces from the clip's frame to the current cycle's."""
         rotation = self._moved[:3, :3]
         if not forces or np.array_equal(rotation, np.eye(3)):
             return forces

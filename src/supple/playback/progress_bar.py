@@ -43,14 +43,14 @@ def _json_lines() -> Callable[[float, str], None] | None:
         return None
     last: tuple[str, int] = ("", -1)
 
-    def tell(part: float, what: str) -> None:
+    def report(part: float, what: str) -> None:
         nonlocal last
         if (now := (what, round(100 * part))) != last:
             last = now
             line = json.dumps({"part": now[1] / 100, "what": what}, ensure_ascii=False)
             print(line, file=sys.stderr, flush=True)
 
-    return tell
+    return report
 
 
 @contextmanager
@@ -77,14 +77,14 @@ def task_bar(quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
     with progress_bar(quiet) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def tell(part: float, what: str) -> None:
+        def report(part: float, what: str) -> None:
             if what not in tasks:
                 for other in tasks.values():
                     progress.update(other, visible=False)
                 tasks[what] = progress.add_task(what, total=100)
             progress.update(tasks[what], completed=round(100 * part))
 
-        yield tell
+        yield report
 
 
 @contextmanager
@@ -113,12 +113,12 @@ def shows_progress(progress: ShownProgress) -> bool:
 
 @contextmanager
 def reported_progress(progress: ShownProgress) -> Iterator[Report]:
-    """Yield the function that receives progress: a callback, a bar, or one that does nothing."""
+    """Yield the function that receives progress: a callback, a bar, or `unreported`."""
     if callable(progress):
         yield progress
     elif shows_progress(progress):
-        with task_bar() as tell:
-            yield tell
+        with task_bar() as report:
+            yield report
     else:
         yield unreported
 
@@ -166,7 +166,7 @@ class _ShownLog(BuildLog):
         self._progress.stop_task(self._lines[name])
         self._current = None
 
-    def tell(self, part: float, what: str) -> None:
+    def report(self, part: float, what: str) -> None:
         if self._current is not None:
             self._progress.update(self._current, completed=part, what=what)
 
@@ -182,7 +182,7 @@ class _JsonLog(BuildLog):
         self._stage = name
         self._lines(0.0, name)
 
-    def tell(self, part: float, what: str) -> None:
+    def report(self, part: float, what: str) -> None:
         self._lines(part, self._stage)
 
 

@@ -1,11 +1,12 @@
-"""Choice between the full simulation and the reduced one, by their expected times.
+"""Choice between the full and the reduced simulation, by their expected times.
 
-The times are those of one core of a desktop computer of 2024; only their ratio matters.
+The times are for one core of a desktop computer of 2024; only their ratio matters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from supple.engines.engine import Engine
@@ -18,6 +19,8 @@ from supple.playback.bake_plan import BakePlan, check_unreduced
 _LIVE_BUILD, _FINAL_BUILD = 3e-3, 6e-4
 #: Seconds of a reduced step, and per tet of an unreduced one with all attempts at its sub-steps.
 _LIVE_STEP, _FINAL_STEP = 1e-3, 13e-6
+#: Seconds per tet of a Newton iteration of the unreduced one.
+_ITERATION = 1e-6
 #: Seconds of reading and writing.
 _FILES = 1.0
 #: Cycles until a loop closes.
@@ -29,10 +32,15 @@ SEARCHED = "the stiffness for the swing is found with the reduced model"
 
 
 class QualityChoice(NamedTuple):
-    """Quality of a bake, "live" or "final", and the reason in words."""
+    """Quality of a bake, "live" or "final", and the reason in words.
+
+    `most_work` is the number of Newton iterations per step of the motion at which the full
+    simulation takes `LONGER` times as long as the live one.
+    """
 
     quality: str
     reason: str
+    most_work: float = 0.0
 
 
 def choose_quality(
@@ -44,7 +52,7 @@ def choose_quality(
     given: bool,
     kept: bool,
 ) -> QualityChoice:
-    """Choose the full simulation where it takes at most about twice as long as the live one.
+    """Choose the full simulation where it takes at most about twice as long as a live bake.
 
     Parameters
     ----------
@@ -59,7 +67,9 @@ def choose_quality(
     kept
         Whether the reduced model is cached.
     """
-    if live.unreduced in ("", live.name):
+    if live.unreduced == live.name:
+        return QualityChoice("live", 'steps are not divided; quality "final" divides them')
+    if not live.unreduced:
         return QualityChoice("live", f"{live.name} has no other simulation")
     if given:
         return QualityChoice("live", "its model is given")
@@ -71,14 +81,16 @@ def choose_quality(
     if isinstance(tets, TetMesh):
         count = float(len(tets.tets))
     else:  # an invalid number is refused by the builder
-        count = float(tets if isinstance(tets, int) else TETS)
-    final = _FILES + count * (_FINAL_BUILD + _FINAL_STEP * _steps(plans, live.unreduced))
+        count = float(tets if isinstance(tets, Integral) else TETS)
+    steps = _steps(plans, live.unreduced)
+    final = _FILES + count * (_FINAL_BUILD + _FINAL_STEP * steps)
     build = 0.0 if kept else _LIVE_BUILD * count
     reduced = _FILES + _LIVE_STEP * _steps(plans, live.name) + build
     times = f"about {final:.0f} s, the reduced one {reduced:.0f} s"
     model = " with the model kept from before" if kept else " with its build"
     reason = f"the full simulation takes {times}{model}"
-    return QualityChoice("final" if final <= LONGER * reduced else "live", reason)
+    most_work = LONGER * reduced / max(count * _ITERATION * steps, 1e-9)
+    return QualityChoice("final" if final <= LONGER * reduced else "live", reason, most_work)
 
 
 def _steps(plans: Sequence[BakePlan], engine: str) -> float:

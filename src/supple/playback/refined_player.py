@@ -1,4 +1,4 @@
-"""Player of the unreduced simulation that halves its time step, stretch by stretch of a motion."""
+"""Player of the unreduced simulation that halves its time step, segment by segment of a motion."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from supple.playback.player import Player, without_prefix
 from supple.playback.refinement import Refinement
 from supple.rig.motion.motion import Motion
 
-#: Seconds of a stretch: about as long as flesh swings on after a push.
-STRETCH = 0.2
+#: Seconds of a segment: about as long as flesh swings on after a push.
+SEGMENT = 0.2
 #: Largest number of sub-steps per step, also after the work is used up.
 MOST_SUBSTEPS, FEW_SUBSTEPS = 128, 8
 #: Newton iterations per step of the motion, over all attempts: about three times as many as lively
 #: clips need. Violent ones would take hours.
 MOST_WORK = 120
+#: Part of a motion whose share of a bound on the work may be used up in advance.
+AHEAD = 0.25
 #: Lower bound of the flesh's displacement relative to the size: smaller ones are not visible.
 LEAST_DISPLACEMENT = 1e-4
-#: The next stretch begins with steps twice as long if the change is below this part of the
+#: The next segment begins with steps twice as long if the change is below this part of the
 #: accuracy: halving a step divides the change by four.
 _COARSENS = 1 / 6
 #: Cycles of a loop in which steps are chosen; later ones repeat them, so that cycles can be alike.
@@ -41,7 +43,7 @@ Flesh = tuple[Floats, Floats]
 
 @dataclass(eq=False)
 class _Run:
-    """Stretch played with one number of sub-steps.
+    """Segment played with one number of sub-steps.
 
     `states` has the report of each step, `skins` the skin at each frame, and `earlier` the flesh
     one step of dt/substeps before the end, by number of sub-steps.
@@ -54,11 +56,11 @@ class _Run:
 
 
 class RefinedPlayer:
-    """Player that plays each stretch of a motion with ever shorter steps until the skin converges.
+    """Player that plays each segment of a motion with ever shorter steps until the skin converges.
 
-    A stretch is played with s and with 2s sub-steps per step from the same state. Where the skins
+    A segment is played with s and with 2s sub-steps per step from the same state. Where the skins
     differ by more than `accuracy`, s is doubled; otherwise the finer result is kept. The change is
-    relative to the RMS displacement of the skin from the rig, in the stretch or up to it.
+    relative to the RMS displacement of the skin from the rig, in the segment or up to it.
 
     Parameters
     ----------
@@ -69,11 +71,11 @@ class RefinedPlayer:
         Number of undivided steps per frame.
     accuracy
         Largest relative change by the last halving.
-    gives_up
-        Raise SolverError where the motion is too violent to be simulated in a reasonable time.
-        Otherwise such stretches are simulated with few sub-steps, and flesh without a solution
+    most_work
+        Most Newton iterations per step of the motion. Beyond them, SolverError is raised. If None,
+        segments beyond `MOST_WORK` are simulated with few sub-steps, and flesh without a solution
         restarts at rest.
-    tell
+    progress
         Called with the completed part of the motion, 0 to 1, and the number of sub-steps.
 
     Attributes
@@ -87,22 +89,22 @@ class RefinedPlayer:
         player_with: Callable[[int], Player],
         every: int,
         accuracy: float,
-        gives_up: bool,
-        tell: Callable[[float, int], None],
+        most_work: float | None,
+        progress: Callable[[float, int], None],
     ) -> None:
-        self._player_with, self.every, self.accuracy, self._tell = (
+        self._player_with, self.every, self.accuracy, self._progress = (
             player_with,
             every,
             accuracy,
-            tell,
+            progress,
         )
-        self._gives_up = gives_up
+        self._most_work = most_work
         self._players = {1: player_with(1)}
         self._now = self._players[1]
         self.simulator: Any = self._now.simulator
         self.dt = self._now.dt
         self.refinement = Refinement()
-        self._stretch = every * max(1, round(STRETCH / (self.dt * every)))
+        self._segment = every * max(1, round(SEGMENT / (self.dt * every)))
         self._states: list[StepReport | None] = []
         self._skins: list[Singles] = []
         self._earlier: dict[int, Flesh] = {}
@@ -140,14 +142,14 @@ class RefinedPlayer:
         return self._now.moved
 
     @property
-    def between_stretches(self) -> bool:
-        """Whether all steps of the stretch were taken, so that `state` is complete."""
+    def between_segments(self) -> bool:
+        """Whether all steps of the segment were taken, so that `state` is complete."""
         return not self._states
 
     def step(self) -> StepReport | None:
         """Advance by one undivided step; return its report, or None at a cut or jump."""
         if not self._states:
-            self._play_stretch()
+            self._play_segment()
         self._frame += 1
         if self._frame % self.every == 0 and len(self._skins) > 1:
             self._skins.pop(0)
@@ -169,11 +171,11 @@ class RefinedPlayer:
             if not self.seamless:
                 self._earlier = {}
 
-    def _play_stretch(self) -> None:
-        """Play the next stretch, with as many sub-steps as the accuracy needs."""
+    def _play_segment(self) -> None:
+        """Play the next segment, with as many sub-steps as the accuracy needs."""
         # Steps after the last frame are not shown.
         last_frame = self.n_steps - self.n_steps % self.every
-        count = min(self._stretch, max(last_frame - self._frame, 1))
+        count = min(self._segment, max(last_frame - self._frame, 1))
         start, refined = self._now.state(), self.refinement
         start["place"][0] = self._frame
         time, cycle = float(self.motion.times[self._frame]), int(start["place"][1])
@@ -183,7 +185,7 @@ class RefinedPlayer:
                 self._accept(run)
                 return
         refined_run = self._refined(start, count)
-        if refined_run is None and not self._gives_up and (self._frame > 0 or cycle > 0):
+        if refined_run is None and self._most_work is None and (self._frame > 0 or cycle > 0):
             # Where no step has a solution, the flesh restarts at rest.
             start = self._at_rest(start)
             refined.substeps, refined_run = 1, self._refined(start, count)
@@ -235,16 +237,23 @@ class RefinedPlayer:
 
     def _most_substeps(self, cycle: int) -> int:
         """Return the largest number of sub-steps: few after much work on the motion."""
-        if self.refinement.work <= MOST_WORK * self.n_steps * (cycle + 1):
+        if not self._overworked(cycle):
             return MOST_SUBSTEPS
-        if self._gives_up:
+        if self._most_work is not None:
             name = self.motion.name
             raise SolverError(f'motion "{name}" is too violent to be simulated in full')
         return FEW_SUBSTEPS
 
+    def _overworked(self, cycle: int) -> bool:
+        """Return whether too much work was done: more than that of the steps so far and `AHEAD`."""
+        if self._most_work is None:
+            return self.refinement.work > MOST_WORK * self.n_steps * (cycle + 1)
+        steps = self.n_steps * (cycle + AHEAD) + self._frame
+        return self.refinement.work > self._most_work * steps
+
     def _accept(self, run: _Run) -> None:
         self._states, self._earlier = run.states, run.earlier
-        # The first entry is popped at the first frame of the stretch.
+        # The first entry is popped at the first frame of the segment.
         self._skins = [run.skins[0], *run.skins]
 
     def _player(self, substeps: int) -> Player:
@@ -268,10 +277,12 @@ class RefinedPlayer:
         skins: list[Singles] = []
         try:
             for number in range(1, count + 1):
-                self._tell((self._frame + number) / self.n_steps, substeps)
+                self._progress((self._frame + number) / self.n_steps, substeps)
                 trace = self._step(player, substeps, states)
                 state = states[-1]
                 self.refinement.work += 1 if state is None else state.iterations
+                if self._most_work is not None and self._overworked(int(start["place"][1])):
+                    return None
                 if number % self.every == 0 or number == count:
                     skins.append(player.surface())
         except SolverError:
@@ -297,7 +308,7 @@ class RefinedPlayer:
         return trace
 
     def _flesh_earlier(self, substeps: int, start: Mapping[str, Floats]) -> Flesh | None:
-        """Return the flesh one sub-step before the start of the stretch; None after a reset."""
+        """Return the flesh one sub-step before the start of the segment; None after a reset."""
         if substeps in self._earlier or not self._earlier:
             return self._earlier.get(substeps)
         finest = max(self._earlier)
@@ -334,7 +345,7 @@ class RefinedPlayer:
         return difference, displacement, sum(each.size for each in fine.skins)
 
     def state(self) -> dict[str, Floats]:
-        """Return the state between two stretches."""
+        """Return the state between two segments."""
         state = self._now.state()
         state["place"][0] = self._frame
         state |= {f"refinement.{name}": each for name, each in self.refinement.state().items()}

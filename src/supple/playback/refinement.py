@@ -17,17 +17,17 @@ class Refinement:
     Attributes
     ----------
     substeps
-        Sub-steps per step of the next stretch's first attempt.
+        Sub-steps per step of the next segment's first attempt.
     chosen
-        Sub-steps per step of all stretches.
+        Sub-steps per step of all segments.
     changes
-        Change by the last halving in each stretch, relative to the displacement.
+        Change by the last halving in each segment, relative to the displacement.
     times
-        Seconds of the motion at which the stretches begin.
+        Seconds of the motion at which the segments begin.
     difference, displacement, count
-        Sums of squares in m², and the number of coordinates that they are over.
+        Sums of squares in m², and the number of summed coordinates.
     work
-        Number of Newton iterations, those of rejected attempts included.
+        Number of Newton iterations, rejected attempts included.
     """
 
     substeps: int = 1
@@ -46,19 +46,19 @@ class Refinement:
         return float(np.sqrt(self.difference / max(self.displacement, least**2 * self.count)))
 
     def unresolved(self, accuracy: float) -> list[float]:
-        """Return the times of stretches whose last halving changes more than `accuracy`."""
+        """Return the times of segments whose last halving changes more than `accuracy`."""
         return [t for t, each in zip(self.times, self.changes, strict=True) if each > accuracy]
 
     def state(self) -> dict[str, Floats]:
         """Return arrays for a checkpoint."""
         sums = self.substeps, self.difference, self.displacement, self.count, self.work
         lists = [np.array(each, float) for each in (self.chosen, self.changes, self.times)]
-        return {"sums": np.array(sums, float), "stretches": np.stack(lists)}
+        return {"sums": np.array(sums, float), "segments": np.stack(lists)}
 
     @classmethod
     def resumed(cls, state: Mapping[str, Floats]) -> Refinement:
         """Return the refinement of a checkpoint."""
         substeps, difference, displacement, count, work = state["sums"].tolist()
-        chosen, changes, times = state["stretches"].tolist()
+        chosen, changes, times = state["segments"].tolist()
         sums = difference, displacement, int(count), int(work)
         return cls(int(substeps), [int(each) for each in chosen], changes, times, *sums)

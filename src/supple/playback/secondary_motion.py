@@ -35,7 +35,7 @@ from supple.playback.cycle import checked_rate, checked_span
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
-from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN
+from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN, warn_of_limits
 from supple.progress import Progress
 from supple.rig.character import WIGGLE, Character
 from supple.rig.free_curves import FreeCurves, skin_reach
@@ -86,9 +86,9 @@ def curves(
     engine, damping, simulation, progress, keep
         As for `supple.bake`; the default engine is "rig-space", or the model's.
     **options
-        Those of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
+        Options of `CurvePlayOptions` and `FleshOptions`. ``free``: names of the parameters that
         the simulation moves, such as ``["Tail*", "belly"]``, by default those that move flesh and
-        that no motion keys. ``rate``: frames per second, by default that of the motion; the
+        that no motion keys. ``rate``: frames per second, by default the motion's; the
         simulation does not depend on it. ``start``, ``end``, ``loop``, ``settle``, ``blend`` (one
         or two numbers), ``smooth`` (`supple.maths.curves.smoothed`), ``strength``, ``flesh``,
         ``tets`` and others. All others are options of the engine's builder.
@@ -119,8 +119,8 @@ def curves(
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
     place = {each.name: k for k, each in enumerate(source.character.rig.parameters)}
     columns = np.array([place[name] for name in simulator.free], dtype=np.int64)
-    with reported_progress(progress) as tell:
-        take = ParameterTake(plan.player(simulator), columns, tell)
+    with reported_progress(progress) as callback:
+        take = ParameterTake(plan.player(simulator), columns, callback)
         take.play(_checked_seconds("settle", settle))
     take.smooth(_checked_seconds("smooth", smooth))
     return plan.curves(source.character, take, built).scaled(strength)
@@ -284,15 +284,16 @@ class ParameterTake:
     """Curves of a motion while they are recorded, at every step.
 
     `columns` are the indices of the k free parameters in a pose, `added` (N + 1, k) their offsets
-    from the keys. `settled` is the time of settling in s. `gap` is the largest distance of the skin
-    between the last two cycles, relative to the size; None if the motion is played once.
+    from the keys. `settled` is the time of settling in s; its steps count in `limits`, too.
+    `gap` is the largest distance of the skin between the last two cycles, relative to the size.
     """
 
     player: Player
     columns: Ints
-    tell: Progress
+    progress: Progress
     added: Floats = field(init=False)
     limits: dict[str, int] = field(default_factory=dict)
+    steps: int = 0
     times: list[float] = field(default_factory=list)
     substeps: list[int] = field(default_factory=list)
     error: float = 0.0
@@ -310,13 +311,13 @@ class ParameterTake:
         self._reach = skin_reach(model.rig, self.columns)
 
     def play(self, settle: float) -> None:
-        """Record the motion once from rest, or a loop's cycles until two are alike, or blend two.
+        """Record a motion once from rest, or cycles of a loop until they converge, or blend two.
 
-        From rest, the first pose is held for at most `settle` seconds.
+        At the start from rest, the first pose is held for at most `settle` seconds.
         """
-        # The systems are small: a step takes 24 ms with BLAS threads on a busy machine, else 1.2.
-        with single_threaded():
+        with single_threaded():  # small systems: a step takes 1.2 ms, with BLAS threads up to 24
             self._play(settle)
+        warn_of_limits(self.player.motion.name, self.limits, self.steps, "a slower motion")
         values = self.player.motion.poses[:, self.columns] + self.added
         self._lowest, self._highest = values.min(axis=0), values.max(axis=0)
 
@@ -331,9 +332,9 @@ class ParameterTake:
                 break
         if self.gap is not None and self.gap > VISIBLY_OPEN:
             warn(
-                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the curves are '
-                f"still {100 * self.gap:.1f} % of the size from the cycle before; two cycles are "
-                "blended so that the loop closes; more damping would close the loop"
+                f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the curves '
+                f"still differ by {100 * self.gap:.1f} % of the size from one cycle to the next; "
+                "two cycles are blended to close the loop; use more damping"
             )
             part, self.blended = np.linspace(0, 1, len(self.added)), True
             self._cycle(part**2 * (3 - 2 * part))
@@ -372,7 +373,7 @@ class ParameterTake:
             change = np.abs(self._values(motion.poses[0]) - before) * self._reach
             still = still + 1 if change.max(initial=0.0) <= STILL * self._size else 0
             self.settled += simulator.dt
-            self.tell(step / count, "settling")
+            self.progress(step / count, "settling")
             if still * simulator.dt >= STILL_FOR:
                 break
         simulator.teleport(*first, before=pose_before(motion, 0))
@@ -397,7 +398,7 @@ class ParameterTake:
             self.added[k] = values + kept[k] * (self.added[k] - values)
             if k % 20 == 0 or k == count - 1:
                 what = f"cycle {self.n_cycles}" if self.player.loop else "simulating"
-                self.tell(k / max(count - 1, 1), what)
+                self.progress(k / max(count - 1, 1), what)
         return apart
 
     def _values(self, pose: Floats) -> Floats:
@@ -411,6 +412,7 @@ class ParameterTake:
     def _note(self, state: Any) -> None:
         if state is None:  # at a cut the flesh restarts
             return
+        self.steps += 1
         for name in state.limits:
             self.limits[name] = self.limits.get(name, 0) + 1
         if "error" in state.readings:  # the engine controls its sub-steps by the error

@@ -79,7 +79,7 @@ class PoseStream:
         Character with a skeleton. The root is the first joint's rotation about its rest position,
         and the translation.
     port : int, optional
-        Port of this computer at which datagrams are received, 0 for any free one (see `address`);
+        Port of this computer at which datagrams are received, 0 for any free port (see `address`);
         without it, `feed` sets poses.
     on_pose : callable, optional
         Called with each pose and root, in the thread that received them.

@@ -1,4 +1,4 @@
-"""Takes: frames of a motion played once, or of its cycles until two are alike."""
+"""Takes: frames of a motion played once, or of cycles repeated until they converge."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from supple.dynamics.character_inputs import CharacterInputs
 from supple.engines.engine import StepState
 from supple.engines.optional_parts import SoftContact
 from supple.errors import SolverError, warn
+from supple.mesh.topology import counted
 from supple.playback.player import Player, without_prefix
 from supple.playback.refined_player import RefinedPlayer
 from supple.progress import Progress
@@ -31,15 +32,31 @@ MOST_CYCLES = 12
 STIFFER, MOST_LIMITED = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), 0.02
 #: Limits that act because flesh is too soft.
 _TOO_SOFT = ("displacement", "inversion", "reset", "stiffness")
-#: What happens in a step in which a limit acts.
-_EFFECTS = {
-    "acceleration": "the rig accelerates so fast that its inertial forces were cut",
-    "teleport": "the rig jumps, and its inertial forces were left out",
-    "stiffness": "flesh is deformed so much that its stiffness was approximated",
-    "rest": "the pose flattens flesh, whose stress was left out",
-    "displacement": "flesh moved too far from the rig and was held",
-    "inversion": "flesh was turned inside out, or nearly",
+#: What happens in a step in which a limit acts, and what helps; None for firmer flesh and others.
+_EFFECTS: dict[str, tuple[str, str | None]] = {
+    "acceleration": ("the rig accelerates so fast that its inertial forces were cut", None),
+    "teleport": ("the rig jumps, and its inertial forces were left out", None),
+    "stiffness": ("flesh is deformed so much that its stiffness was approximated", None),
+    "rest": ("the pose flattens flesh, whose stress was left out", None),
+    "displacement": ("flesh moved too far from the rig and was held", None),
+    "inversion": ("flesh was turned inside out, or nearly", None),
+    "tolerance": (
+        "the curves are less accurate than the tolerance",
+        "a larger tolerance or a slower motion",
+    ),
+    "contacts": (
+        "the skin touches in too many places, and some contacts were left out",
+        "fewer obstacles, or a skin with fewer vertices",
+    ),
+    "solver": (
+        "no balance of bones, flesh and contacts was found",
+        "firmer flesh, more damping or a slower motion",
+    ),
+    "turn": ("a bone turned so fast that its rotation was cut", "a slower motion"),
 }
+#: Limits that warn separately, and those that act in regular motion: joints at the end of their
+#: range.
+_NOT_HERE = ("reset", "joints")
 
 
 @dataclass(eq=False)
@@ -67,7 +84,7 @@ class Take:
 
     player: Player | RefinedPlayer
     every: int
-    tell: Progress
+    progress: Progress
     steps: int = 0
     times: list[float] = field(default_factory=list)
     limits: dict[str, int] = field(default_factory=dict)
@@ -94,19 +111,10 @@ class Take:
 
     def warn_of_limits(self) -> None:
         """Warn of restarts, and of limits that acted in more than `MOST_LIMITED` of the steps."""
-        if resets := self.limits.get("reset"):
-            warn(f"the simulation restarted {resets} times; use firmer flesh or more damping")
-        for name, effect in _EFFECTS.items():
-            count = self.limits.get(name, 0)
-            if count > MOST_LIMITED * self.steps:
-                steps = f"in {count} of {self.steps} steps"
-                others = "a slower motion or final quality"
-                if isinstance(self.player, RefinedPlayer):
-                    others = "a slower motion"
-                warn(
-                    f'motion "{self.player.motion.name}": {steps} {effect}; '
-                    f"look at these frames, or use firmer flesh or {others}"
-                )
+        slower = "a slower motion or final quality"
+        if isinstance(self.player, RefinedPlayer):
+            slower = "a slower motion"
+        warn_of_limits(self.player.motion.name, self.limits, self.steps, slower)
 
     def recorded(self) -> Singles:
         """Record and return the frames (t, n̄, 3) of a motion, or of the first cycle that closes."""
@@ -120,7 +128,7 @@ class Take:
         return self.frames
 
     def _cycles(self) -> None:
-        """Record cycles until two are alike; the frames include both ends."""
+        """Record cycles until two in a row agree within `CLOSED`; the frames include both ends."""
         assert self.frames is not None
         while not (self.at == len(self.frames) and self._is_last()):
             if self.at in (0, len(self.frames)):
@@ -148,9 +156,9 @@ class Take:
         Flesh that swings widely may repeat itself after several cycles only, or never.
         """
         warn(
-            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh is still '
-            f"{100 * (self.gap or 0):.1f} % of the size from the cycle before; two cycles are "
-            "blended so that the loop closes; more damping or firmer flesh would close the loop"
+            f'motion "{self.player.motion.name}": after {self.n_cycles} cycles the flesh still '
+            f"differs by {100 * (self.gap or 0):.1f} % of the size from one cycle to the next; two "
+            "cycles are blended to close the loop; use more damping or firmer flesh"
         )
         self.blended = True
 
@@ -165,7 +173,7 @@ class Take:
             self._record(k, last)
             self.at = k + 1
             if k or self.player.loop:
-                self.tell(k / last, what)
+                self.progress(k / last, what)
             self.kept(self)
 
     def _record(self, k: int, last: int) -> None:
@@ -261,8 +269,28 @@ class Take:
         self.readings = [{}] * self.at
 
 
+def warn_of_limits(motion: str, limits: Mapping[str, int], steps: int, slower: str) -> None:
+    """Warn of restarts, and of limits that acted in more than `MOST_LIMITED` of the steps.
+
+    `limits` are numbers of steps by name, of `steps` in all; `slower` is what helps instead of
+    firmer flesh.
+    """
+    if resets := limits.get("reset"):
+        often = counted(resets, "time")
+        warn(f"the simulation restarted {often}; use firmer flesh or more damping")
+    acted = sorted(name for name in limits if name not in (*_EFFECTS, *_NOT_HERE))
+    for name in (*_EFFECTS, *acted):
+        count = limits.get(name, 0)
+        if count > MOST_LIMITED * steps:
+            effect, cure = _EFFECTS.get(name, (f'the limit "{name}" acted', None))
+            warn(
+                f'motion "{motion}": in {count} of {counted(steps, "step")} {effect}; '
+                f"look at these frames, or use {cure or f'firmer flesh or {slower}'}"
+            )
+
+
 def stable_take(
-    player_with: Callable[[float], Player], every: int, tell: Progress, stiffen: bool
+    player_with: Callable[[float], Player], every: int, progress: Progress, stiffen: bool
 ) -> Take:
     """Record a take with the softest flesh that the motion allows.
 
@@ -272,7 +300,7 @@ def stable_take(
     """
     best: Take | None = None
     for factor in STIFFER if stiffen else STIFFER[:1]:
-        take = Take(player_with(factor), every, _stiffness_progress(tell, factor))
+        take = Take(player_with(factor), every, _stiffness_progress(progress, factor))
         take.recorded()
         take.stiffness = factor
         if best is None or take.limited < best.limited:
@@ -289,18 +317,18 @@ def stable_take(
     return best
 
 
-def _stiffness_progress(tell: Progress, factor: float) -> Progress:
+def _stiffness_progress(progress: Progress, factor: float) -> Progress:
     if factor == 1:
-        return tell
-    return lambda part, what: tell(part, f"{what}, {factor:g} times as stiff")
+        return progress
+    return lambda part, what: progress(part, f"{what}, {factor:g} times as stiff")
 
 
 def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> dict[str, Any]:
     """Return the readings of a step in the clip's frame; `moved` (4, 4) maps to the simulator's.
 
-    They are those of `StepState.readings`, with ``"torques"`` by bone and, for a `SoftContact`,
-    ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in N,
-    ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
+    They are the values of `StepState.readings`, with ``"torques"`` by bone and, for a
+    `SoftContact`, ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in
+    N, ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
     """
     if state is None:
         return {}

@@ -19,7 +19,7 @@ class BuildLog:
     --------
     >>> log = BuildLog()
     >>> with log.stage("modes"):
-    ...     log.tell(0.5, 'pose "crouch"')
+    ...     log.report(0.5, 'pose "crouch"')
     >>> list(log.stages)
     ['modes']
     """
@@ -44,7 +44,7 @@ class BuildLog:
         """Total time of all stages, in s."""
         return sum(self.stages.values())
 
-    def tell(self, part: float, what: str) -> None:
+    def report(self, part: float, what: str) -> None:
         """Do nothing; subclasses may display the fraction done of the stage, and its current work.
 
         `part` is the fraction, and `what` describes the work.

@@ -19,7 +19,7 @@ NO_RESISTANCE = 1e-12
 
 
 class LoosePieceError(SuppleError):
-    """Part of a body moves without resistance; `vertices` are those of the part."""
+    """Part of a body moves without resistance; `vertices` are the part's."""
 
     def __init__(self, vertices: Ints, message: str | None = None) -> None:
         self.vertices = vertices
@@ -37,7 +37,7 @@ class LoosePieceError(SuppleError):
 class Compliance:
     """Z (ZᵀKZ)⁻¹ Zᵀ: displacement under forces, subject to constraints (xu2016 eq. 27–28).
 
-    A free body has rigid motions R, KR = 0. Its forces are then balanced by inertial ones,
+    A free body has rigid motions R, KR = 0. Its forces are then balanced by inertial forces,
     b − MRRᵀb, and displacements satisfy RᵀMu = 0 (the pseudo-inverse of K in the inner product of
     M). Supports at as many unknowns as there are rigid motions make K definite; balanced forces
     cause no reaction there.
@@ -104,7 +104,7 @@ class Compliance:
         return self._cholesky.nnz_factor
 
     def solve(self, forces: Floats) -> Floats:
-        """Return (ZᵀKZ)⁻¹ b of generalised forces b (3k, m); those of a free body are balanced."""
+        """Return (ZᵀKZ)⁻¹ b of generalised forces b (3k, m); forces on a free body are balanced."""
         if not self.rigid.shape[1]:
             return self._cholesky.solve(forces)
         balanced = forces - self._rigid_momenta @ (self.rigid.T @ forces)
@@ -185,7 +185,7 @@ def _projected(transposed: sp.csr_array, matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _unheld_pieces(stiffness: sp.csr_array, vertices: Ints) -> tuple[list[Ints], list[Ints]]:
-    """Return the vertices of each connected piece, and of those that move without resistance."""
+    """Return the vertices of each connected piece, and of pieces that move without resistance."""
     n = stiffness.shape[0] // 3
     # Three rows form one, with columns by vertex; repeated entries do no harm.
     graph = sp.csr_array(
@@ -209,7 +209,7 @@ def inertial_displacements(
 ) -> Floats:
     """Return static displacements under accelerations of the whole region, (3k, 6).
 
-    Inertial forces −Ma drive soft tissue (xu2016 §4.2), and in a moving body they are nearly those
+    Inertial forces −Ma drive soft tissue (xu2016 §4.2), and in a moving body they are nearly forces
     of a rigid motion: three accelerations along the axes and three about them.
     W Z (ZᵀKZ)⁻¹ Zᵀ W M a is the response of all modes together to such a force at low frequency,
     to which the lowest modes contribute little.

@@ -40,7 +40,7 @@ def contact_constraints(
     Returns
     -------
     csr_array, (rows, 3 n_vertices)
-        In world coordinates at the pose; unknowns 3 v to 3 v + 2 are those of vertex v. Rows have
+        In world coordinates at the pose; unknowns 3 v to 3 v + 2 belong to vertex v. Rows have
         length 1 and the order of the contacts. They may be linearly dependent.
 
     Raises
@@ -82,7 +82,7 @@ def _rows(values: Floats, columns: Ints, n_vertices: int) -> sp.csr_array:
 
 def one_way(contacts: BoundaryContacts) -> Ints:
     """Return the numbers (k,), ascending, of contacts that count each pair of patches in contact
-    once, including those with obstacles.
+    once, contacts with obstacles included.
 
     Contacts are found from the vertices of both patches. With all of them each side would have to
     interpolate the other, which leaves only linear motions of the patches and makes flesh in

@@ -137,10 +137,7 @@ def _weighted(
 
 
 def _directions(shapes: Floats) -> tuple[Floats, Floats]:
-    """Return singular values (c,) and right singular vectors (c, c), as rows.
-
-    `shapes` is overwritten.
-    """
+    """Return singular values (c,) and right singular vectors (c, c), rows; overwrite `shapes`."""
     # In Fortran's order they are factored in place; "raw" returns Q as reflectors and only the
     # triangle of R.
     _, triangle = scipy.linalg.qr(shapes, mode="raw", overwrite_a=True)

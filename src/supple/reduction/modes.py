@@ -81,8 +81,8 @@ def linear_modes(
     count
         Number of modes.
     null_space
-        Null space of constraints and fixed vertices; by default there are none. With weights, that
-        of the weighted constraints CW.
+        Null space of constraints and fixed vertices; by default there are none. With weights, the
+        null space of the weighted constraints CW.
     weights
         (n,) W′ of a region, positive at vertices that move; by default 1.
     factor

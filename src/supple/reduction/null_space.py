@@ -77,9 +77,9 @@ def null_space(
     coordinates that are not involved are columns of Z. The others form pieces that rows couple (one
     coordinate for sliding on an obstacle, two for a pair of vertices in contact), and every small
     piece has an orthonormal basis. In large pieces, rows are solved for a coordinate that no other
-    row involves, such as that of a vertex on a triangle; rows without one are decomposed together.
+    row involves, such as one of a vertex on a triangle; rows without it are decomposed together.
     The paper uses one column-pivoted LU for all; here Z is about as sparse as C, and the
-    factorisation of ZᵀKZ costs as much as that of K.
+    factorisation of ZᵀKZ costs as much as K's.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def null_space(
 
 
 def _rotated_coordinates(rows: sp.csr_array) -> tuple[sp.csr_array, Bools]:
-    """Return a rotation of each vertex's coordinates, such that rows involve only the first ones.
+    """Return a rotation of each vertex's coordinates, such that rows involve only the first.
     It is (3k, 3k), with orthogonal blocks of three; a vertex without rows has the identity. Also
     returns a mask (3k,) of the involved coordinates.
     """
@@ -206,7 +206,7 @@ def _by_piece(label: ShortInts, n_pieces: int) -> tuple[Ints, Ints]:
 
 
 def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
-    """Compute null spaces of matrices (g, c, m) of one shape, those of one rank together.
+    """Compute null spaces of matrices (g, c, m) of one shape, grouped by rank.
     Yields numbers of matrices, their null spaces (h, m, m − rank), positions of the columns among
     the m coordinates, and redundant rows.
     """

@@ -2,12 +2,13 @@
 
 Modes and their derivatives describe small motions. In large motions flesh bulges and stiffens, and
 in a basis of modes and derivatives it is too stiff. So the whole body is simulated at each pose,
-for a few periods, under random accelerations that do not depend on any motion of the character: a
-basis should represent its displacements, and reduced forces should match its forces.
+for a few periods, under random accelerations, and under those of the character's own motions, if
+any: a basis should represent its displacements, and reduced forces should match its forces.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -40,17 +41,21 @@ DAMPING = 0.1
 NEWTON, _NEAR = 3, 1e-4
 #: Most halvings of the accelerations, and the displacement, relative to the size, that causes one.
 _HALVINGS, _FARTHEST = 3, 0.3
+#: Step in s under the accelerations of motions, and number of steps of a part of a motion.
+MOTION_STEP, MOTION_STEPS = 1 / 60, 30
 #: Relative displacement below which a field is a rounding error.
 _STILL = 1e-9
 
 
 class Shaking(NamedTuple):
-    """Displacements and elastic forces of a body under random accelerations, (n, 3, t) each, in
-    single precision, as a build stores those of all poses.
+    """Displacements and elastic forces of a body under accelerations, (n, 3, t) each, in single
+    precision, as a build stores them for all poses; and factors (t,) on displacements by which
+    random accelerations and motions contribute equally to a basis.
     """
 
     displacements: Singles
     forces: Singles
+    factors: Floats
 
 
 def shake(
@@ -58,15 +63,18 @@ def shake(
     rest: Floats,
     region: Region,
     moves: Singles | None = None,
+    loads: Singles | None = None,
     *,
     seed: int,
     steps: int = STEPS,
 ) -> Shaking | None:
-    """Simulate `steps` displacements of the region under random accelerations; None if the body is
-    free or cannot be simulated. The same seed gives the same result, bit for bit.
+    """Simulate `steps` displacements of the region under random accelerations, and as many as there
+    are `loads` (n, 3, t): accelerations every `MOTION_STEP`, in parts of `MOTION_STEPS` that start
+    from rest. The result is None if the body is free or cannot be simulated; without the loads if
+    they are too violent. The same seed gives the same result, bit for bit.
 
     Accelerations are affine in position, so that limbs are accelerated together and apart, and
-    those of the rig's parameters (`moves` (n, 3, k), ∂Φ/∂p in any units), so that a tail is
+    accelerations of the rig's parameters (`moves` (n, 3, k), ∂Φ/∂p in any units), so that a tail is
     accelerated alone. Their amplitudes are splines of random numbers. Lengths are relative to the
     body's size, and times to its period under its own weight.
     """
@@ -75,12 +83,38 @@ def shake(
             excitation = _Excitation(body, rest, region, moves)
         except (LoosePieceError, SolverError):
             return None
-        for halved in range(_HALVINGS + 1):
-            try:
-                return excitation.simulate(np.random.default_rng([seed, 3]), steps, 0.5**halved)
-            except SolverError:
-                continue
+        random = np.random.default_rng([seed, 3]).standard_normal
+        drawn = random((excitation.key_count(steps), excitation.fields.shape[1]))
+        shaking = _halving(lambda part: excitation.simulate(drawn, steps, part))
+        if shaking is None or loads is None or not loads.size:
+            return shaking
+        moved = _halving(lambda part: excitation.play(loads, part))
+        return shaking if moved is None else _mixed(shaking, moved)
+
+
+def _halving(simulate: Callable[[float], Shaking]) -> Shaking | None:
+    """Return a simulation with a factor on accelerations, halved until none of it diverges."""
+    for halved in range(_HALVINGS + 1):
+        try:
+            return simulate(0.5**halved)
+        except SolverError:
+            continue
     return None
+
+
+def _mixed(first: Shaking, second: Shaking) -> Shaking:
+    """Return the steps of both, such that the last third of all is the last third of each."""
+    a, b = len(first.factors), len(second.factors)
+    i, j = -(-2 * a // 3), 2 * b // 3
+    order = np.r_[0:i, a : a + j, i:a, a + j : a + b]
+    sums = [np.square(each[0], dtype=np.float64).sum() for each in (first, second)]
+    factor = np.sqrt(sums[0] / sums[1]) if sums[1] > 0 else 0.0
+    displacements, forces = (
+        np.concatenate(pair, axis=-1)[..., order]
+        for pair in zip(first[:2], second[:2], strict=True)
+    )
+    factors = np.append(first.factors, factor * second.factors)[order]
+    return Shaking(displacements, forces, factors)
 
 
 class _Excitation:
@@ -115,16 +149,32 @@ class _Excitation:
         self.fields = fields[:, moving] / np.sqrt(far[moving])
         self.static = static[:, moving] / np.sqrt(far[moving])
 
-    def simulate(self, random: np.random.Generator, steps: int, part: float) -> Shaking:
-        body, n = self.body, len(self.rest)
-        h = 2 * np.pi / self.frequency / STEPS_A_PERIOD
+    def key_count(self, steps: int) -> int:
+        """Return the number of keys of the random accelerations for a number of steps."""
+        return int((steps - 1) / STEPS_A_PERIOD * KEYS_A_PERIOD) + 4
+
+    def simulate(self, drawn: Floats, steps: int, part: float) -> Shaking:
+        """Simulate steps under splines through random numbers at keys, times `part`."""
         times = np.arange(steps) / STEPS_A_PERIOD
-        keys = np.arange(-1, int(times[-1] * KEYS_A_PERIOD) + 3) / KEYS_A_PERIOD
-        drawn = random.standard_normal((len(keys), self.fields.shape[1]))
+        keys = np.arange(-1, len(drawn) - 1) / KEYS_A_PERIOD
         amounts = CubicSpline(keys, drawn)(times)
         far = float(np.median(_farthest(self.static @ amounts.T)))
-        amounts *= part * REACH * body.mesh.size / far
-        mass = body.mass()
+        amounts *= part * REACH * self.body.mesh.size / far
+        h = 2 * np.pi / self.frequency / STEPS_A_PERIOD
+        return self._simulated(h, steps, lambda k: self.fields @ amounts[k])
+
+    def play(self, loads: Singles, part: float) -> Shaking:
+        """Simulate each part of the motions with accelerations `loads` (n, 3, t), times `part`."""
+        accelerations = part * loads.reshape(-1, loads.shape[2])[self.free].astype(np.float64)
+        shakings = []
+        for start in range(0, loads.shape[2], MOTION_STEPS):
+            piece = accelerations[:, start : start + MOTION_STEPS]
+            shakings.append(self._simulated(MOTION_STEP, piece.shape[1], piece.T.__getitem__))
+        return Shaking(*(np.concatenate(each, axis=-1) for each in zip(*shakings, strict=True)))
+
+    def _simulated(self, h: float, steps: int, acceleration: Callable[[int], Floats]) -> Shaking:
+        """Simulate steps of h s from rest; `acceleration` of a step returns (f,)."""
+        body, n, mass = self.body, len(self.rest), self.body.mass()
         solver = ImplicitSolver(
             body,
             mass,
@@ -142,17 +192,17 @@ class _Excitation:
             w = solver.solve(problem, at.v + tau * at.a, StepReport())
             return u + tau * w, w
 
-        snapshots = Shaking(*np.empty((2, n, 3, steps), np.float32))
+        displacements, forces = np.empty((2, n, 3, steps), np.float32)
         at = StepStart(*np.zeros((3, n, 3)))
-        for k, amount in enumerate(amounts):
-            external.reshape(-1)[self.free] = -self.masses[self.free] * (self.fields @ amount)
+        for k in range(steps):
+            external.reshape(-1)[self.free] = -self.masses[self.free] * acceleration(k)
             u, v, a = method.step(stage, at, h)
             if not np.abs(u).max() < _FARTHEST * body.mesh.size:
                 raise SolverError("the simulation of the body diverges")
             at = StepStart(u, v, a, (at.u, at.v))
-            snapshots.displacements[:, :, k] = u
-            snapshots.forces[:, :, k] = body.force(self.rest + u, self.rest)
-        return snapshots
+            displacements[:, :, k] = u
+            forces[:, :, k] = body.force(self.rest + u, self.rest)
+        return Shaking(displacements, forces, np.ones(steps))
 
 
 def _farthest(fields: Floats) -> Floats:

@@ -79,7 +79,7 @@ class Character:
     source : object
         Map from surface vertices to the file; its class depends on the format.
     metres_per_unit : float
-        Factor that lengths of the file were multiplied by.
+        Factor by which lengths of the file were multiplied.
     warnings : tuple of str
         Problems of the file, one line each.
     labels : dict of str to (k,) int array

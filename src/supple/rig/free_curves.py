@@ -1,4 +1,4 @@
-"""Free curves: a motion with simulated free parameters, in addition to keyed ones."""
+"""Free curves: a motion with simulated free parameters, in addition to keyed parameters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FreeJoint:
 class FreeCurves(Motion):
     """A motion with curves on free parameters, as `supple.curves` makes them.
 
-    A `Motion` whose poses have keyed parameters, and simulated free ones.
+    A `Motion` whose poses have keyed parameters, and simulated free parameters.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class FreeCurves(Motion):
     def over(self, poses: Floats) -> Floats:
         """Add the differences from the keys to other poses (t, s), as an additive clip.
 
-        Rotations are applied after those of the pose, in the joint's frame.
+        Rotations are applied after the pose's, in the joint's frame.
         """
         result = np.array(poses, np.float64)
         result[:, self.columns] += self.added

@@ -69,7 +69,7 @@ def offsets_before_skinning(
     without root motion. `tolerance` is the largest error of a vertex, in metres, where its matrix
     (n, 3, 3) is nearly singular, by default a thousandth of the size; larger values give smaller
     offsets. `stretch` (n,) is the usual stretch of each vertex, such as `largest_stretch` of a
-    motion, by default that of the rest pose. `present` and `matrices` are computed if None.
+    motion, by default the rest pose's. `present` and `matrices` are computed if None.
     """
     count = rig.n_vertices
     goal = checked_array("wanted positions", wanted, (count, 3))
@@ -221,7 +221,7 @@ class SkinTransfer:
     def __call__(
         self, skin: Singles, pose: Floats, root: Floats, new_pose: Floats, new_root: Floats
     ) -> None:
-        """Move the skin (n̄, 3) in the world, in place, from a pose and root to new ones."""
+        """Move the skin (n̄, 3) in the world, in place, from a pose and root to another."""
         if np.array_equal(pose, new_pose) and np.array_equal(root, new_root):
             return
         if isinstance(self._rig, Deformer):

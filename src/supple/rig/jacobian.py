@@ -1,4 +1,4 @@
-"""Jacobians of rigs: the protocols, and central differences for rigs without an analytic one."""
+"""Jacobians of rigs: the protocols, and central differences for rigs that provide none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def rig_jacobian(
 ) -> Jacobian:
     """Return the Jacobian of some vertices (m,) of a rig, or of all, by parameters `entries` (k,).
 
-    It is that of the rig's method ``jacobian(entries, vertices)``, unless there is no such method
+    It is the rig's ``jacobian(entries, vertices)``, unless there is no such method
     or it returns None. Otherwise, and always with `differences`, derivatives are central
     differences: two placements for each parameter.
 

@@ -81,7 +81,7 @@ class Rig(Protocol):
         """The pose in which every parameter has its rest value, (s,)."""
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions (n, 3) of all vertices in metres, or rows (k, 3) of the listed ones."""
+        """Return positions (n, 3) of all vertices in metres, or rows (k, 3) of listed vertices."""
 
 
 @runtime_checkable
@@ -184,7 +184,7 @@ class FunctionRig:
         self._takes_vertices = _takes_second_argument(function)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         try:

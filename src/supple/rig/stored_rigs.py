@@ -1,7 +1,7 @@
 """Rigs stored as a header and plain arrays, and restored from them.
 
-A header lists parts. Each has a kind, plain values and the numbers of the earlier parts that it is
-built on, so that shared parts are stored once, and reading neither recurses nor runs anything.
+A header lists parts. Each has a kind, plain values and the numbers of the earlier parts on which it
+is built, so that shared parts are stored once, and reading neither recurses nor runs anything.
 Arrays are named "<number of the part>.<field>". Arrays over vertices are rounded to float32,
 weights to multiples of 2⁻²⁴ that add up to 1; poses, skeletons and curves are stored as float64.
 """
@@ -80,7 +80,7 @@ class _Sets(Field):
 
 
 class _StoredTetMesh(TetMesh):
-    """Declared fields of a `TetMesh`, whose package is below that of stored fields."""
+    """Declared fields of a `TetMesh`, whose package is below the package of stored fields."""
 
     stored_fields: ClassVar[tuple[Field, ...]] = (
         Array("vertices", SINGLE, ("n", 3)),
@@ -260,7 +260,7 @@ def restored_rigs(
 
     Data may come from an untrusted file: a field that is missing, unknown or out of range is
     refused, and nothing is executed. `rig` is the surface's rig, needed if it could not be stored;
-    its parameters must be the stored ones.
+    its parameters must equal the stored parameters.
     """
     entries, roots = _checked_header(header)
     arrays_of: list[Arrays] = [{} for _ in entries]

@@ -168,7 +168,7 @@ class Listening(BuildLog):
     def ended(self, name: str) -> None:
         assert self.open.pop() == name
 
-    def tell(self, part: float, what: str) -> None:
+    def report(self, part: float, what: str) -> None:
         self.told.append((self.open[-1], part, what))
         self.threads.add(threading.get_ident())
 
@@ -193,8 +193,8 @@ def test_a_log_hears_of_every_stage_its_time_and_how_far_it_is():
 
 def test_an_interrupted_build_ends_its_threads_and_its_stage():
     class Interrupting(Listening):
-        def tell(self, part: float, what: str) -> None:
-            super().tell(part, what)
+        def report(self, part: float, what: str) -> None:
+            super().report(part, what)
             if self.open[-1] == "modes" and part > 0:
                 raise KeyboardInterrupt
 

@@ -416,7 +416,7 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
         (lambda h, t: h["same"].update(a="fixed"), 'unknown array "a"'),
         (
             lambda h, t: h["same"].update({f"a{i}": "regions.0.basis" for i in range(999)}),
-            "uses its arrays too often",
+            "has too many entries that share arrays",
         ),
         (
             lambda h, t: h["rigs"]["roots"].pop("tet_rig"),

@@ -119,7 +119,7 @@ def test_named_parameters_that_move_nothing_are_left_out_with_a_warning():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"bounds": (1, 0)}, "the lower comes first"),
+        ({"bounds": (1, 0)}, "give the lower first"),
         ({"bounds": {"bump9*": (0, 1)}}, "did you mean"),
         ({"bounds": "wide"}, "give .lower, upper."),
         ({"bones": [10**6]}, "does not exist"),

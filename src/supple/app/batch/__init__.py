@@ -1,1 +1,1 @@
-"""Many jobs, on one machine or many: plan, journal, farms of processes, one page."""
+"""Batches of jobs on one or many machines: plan, journal, process farms and results page."""

@@ -96,7 +96,7 @@ def write_batch_page(folder: Path) -> Path:
 
 
 def _result(line: dict[str, Any]) -> str:
-    """Return the name of the result of a journal line; several jobs may write the same one."""
+    """Return the name of the result of a journal line; several jobs may write the same result."""
     return str(line.get("output") or line.get("job"))
 
 
@@ -182,12 +182,14 @@ def _flesh(line: dict[str, Any]) -> list[str]:
     """Return cells of a bake: the peak in percent of the size, and where flesh moves or is hard."""
     figures = line.get("figures") if isinstance(line.get("figures"), dict) else {}
     assert isinstance(figures, dict)
-    moves, hard = (figures.get(name) for name in ("flesh_moves", "flesh_hard"))
+    moves = figures.get("flesh_moves")
     if not isinstance(moves, str):
         return ['<td class="n" data-v="-1"></td>', "<td></td>"]
-    held = f"<br><small>hard: {escape(hard)}</small>" if isinstance(hard, str) else ""
+    texts = {name: figures.get(f"flesh_{name}") for name in ("hard", "truth", "chosen")}
+    more = [f"{name}: {escape(text)}" for name, text in texts.items() if isinstance(text, str)]
+    small = "".join(f"<br><small>{line}</small>" for line in more)
     peak = _cell(100 * _number(figures.get("peak_part")), 2)
-    return [peak, f"<td>{escape(moves)}{held}</td>"]
+    return [peak, f"<td>{escape(moves)}{small}</td>"]
 
 
 def _duration(seconds: float) -> str:

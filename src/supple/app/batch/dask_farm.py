@@ -1,7 +1,7 @@
-"""Jobs on a Dask cluster: a running one, or one of processes on this machine.
+"""Jobs on a Dask cluster: a running cluster, or processes on this machine.
 
 A worker runs each job in a separate `JobProcess`, so that a crash of the job does not end the
-worker. A model is built once, stays on the cluster and is copied to the workers that need it; so
+worker. A model is built once, stays on the cluster and is copied to the workers that need it. So
 are files, if the machines do not share a disk. Dask computes the data of a lost worker again; tasks
 of a lost scheduler are submitted again.
 """

@@ -1,8 +1,8 @@
 """Process that runs jobs one after the other, monitored by its parent.
 
-A job that crashes, hangs or exceeds its memory ends its process only; the next job gets a new one.
-Requests and answers are lines of JSON. The process ends when its standard input closes, so that it
-does not outlive a killed parent.
+A job that crashes, hangs or exceeds its memory ends its process only; the next job gets a new
+process. Requests and answers are lines of JSON. The process ends when its standard input closes, so
+that it does not outlive a killed parent.
 """
 
 from __future__ import annotations

@@ -70,10 +70,10 @@ class BodyOptions:
     """Options of an elastic body; None selects a default."""
 
     modes: int | None = None
-    """Number of modes; by default 20, or that of the scene. Twice as many make a step sixteen times
+    """Number of modes; by default 20, or the scene's. Twice as many make a step sixteen times
     as expensive."""
     basis: Literal["derivatives", "modes"] = "derivatives"
-    """"derivatives" for large deformations; "modes" for small ones."""
+    """"derivatives" for large deformations; "modes" for small deformations."""
     fixed: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """Fixed vertices: bottom, top, left, right, back, front (the outermost 5 % there; or
     bottom:20%), places such as "y<0.05" in m, a list of vertices (FILE.bou), or none. By default
@@ -83,14 +83,14 @@ class BodyOptions:
     frequency: float | None = None
     """Lowest frequency in Hz, in place of --young; 2 by default for a body without a material."""
     poisson: float | None = None
-    """Poisson's ratio, below 0.5; by default 0.4, or that of the file."""
+    """Poisson's ratio, below 0.5; by default 0.4, or the file's."""
     density: float | None = None
-    """Density in kg/m³; by default 1000, or that of the file."""
+    """Density in kg/m³; by default 1000, or the file's."""
     filling: Annotated[Filling, Parameter(name="*")] = field(default_factory=Filling)
     scale: float = 1.0
     """Metres per unit of the file: 0.001 for millimetres."""
     surface: Path | None = None
-    """Surface in the same place (.obj .ply .stl .off) to show in place of that of the elements."""
+    """Surface in the same place (.obj .ply .stl .off) to show in place of the elements."""
 
     def __post_init__(self) -> None:
         """Refuse invalid options before anything is read."""

@@ -39,7 +39,7 @@ USUAL_ELEMENTS = 4_000
 
 @dataclass(frozen=True, eq=False)
 class BodySource:
-    """Elements of a body, and the properties given by its file or scene; None for unknown ones."""
+    """Elements of a body, and the properties given by its file or scene; None if unknown."""
 
     mesh: Mesh
     surface: SurfaceMesh | None = None  # shown; None for the surface of the elements
@@ -68,7 +68,7 @@ def read_body_source(
     """Read a surface, a character, a mesh of tets or hexahedra, or one of `STVK_SCENES`.
 
     Surfaces are filled. `scale` is in metres per unit of the file, `shown` a surface to show in
-    place of the elements', and `progress` is called with the fraction done and a description.
+    place of the elements, and `progress` is called with the fraction done and a description.
     """
     file = Path(given)
     suffix = file.suffix.lower()

@@ -1,6 +1,6 @@
 """`supple stvk`: make an elastic body of a mesh or a scene, save it, and print a summary.
 
-`supple view` shows these bodies, too: of a file, of a mesh, or of a scene, which is cached.
+`supple view` shows the same bodies, of a file, a mesh or a scene; bodies of scenes are cached.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def made_body(
     """Make the body of a file or a scene; return also its source, and notes on default choices."""
     with log.stage("mesh"):
         source = read_body_source(
-            given, options.filling, log.tell, scale=options.scale, shown=options.surface
+            given, options.filling, log.report, scale=options.scale, shown=options.surface
         )
         fixed, described = held_vertices(source, options.fixed)
     notes = []
@@ -62,7 +62,7 @@ def made_body(
     notes.append(held if options.fixed else f"{held}; --fixed changes it")
     usual = source.material or Material("stvk", 1e5, USUAL_POISSON, USUAL_DENSITY)
     with log.stage("polynomials"):
-        log.tell(0.0, "modes and derivatives")
+        log.report(0.0, "modes and derivatives")
         model = StvkModel.build(
             source.mesh,
             options.material(usual),
@@ -70,7 +70,7 @@ def made_body(
             fixed=fixed,
             basis=options.basis,
             surface=source.surface,
-            progress=lambda part: log.tell(part, "coefficients"),
+            progress=lambda part: log.report(part, "coefficients"),
         )
     frequency = options.frequency
     if frequency is None and options.young is None and source.material is None:
@@ -204,7 +204,7 @@ def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
 def held_vertices(source: BodySource, words: Sequence[str] | None) -> tuple[Ints, str]:
     """Return the fixed vertices of the mesh, and a description of them.
 
-    `words` are the values of --fixed; None selects those of the source, or else the bottom.
+    `words` are the values of --fixed; None selects the source's vertices, or else the bottom.
     """
     points = source.mesh.vertices
     if words is not None and list(words) == ["none"]:
@@ -256,8 +256,8 @@ def _mask(word: str, source: BodySource) -> NDArray[np.bool_]:
 def _listed(file: Path, source: BodySource) -> NDArray[np.bool_]:
     """Return whether each vertex of the mesh is selected by a .bou file, (n,).
 
-    For a filled surface, the file lists vertices of the surface, and those of their elements are
-    selected.
+    For a filled surface, the file lists vertices of the surface, and the vertices of their elements
+    are selected.
     """
     held = np.zeros(len(source.mesh.vertices), bool)
     if source.embedding is None:

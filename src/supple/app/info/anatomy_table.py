@@ -12,10 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.hard_parts import hard_warning
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, RegionEntry, read_entries
 from supple.app.command_files import check_place, checked_sheet
 from supple.app.info.model_files import printable
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.playback.character_sources import read_any_character
 
 
@@ -28,10 +29,19 @@ def describe_anatomy(
     exist. `unit` and `body` are options of `read_any_character`. Returns ``hard``, a fraction of
     the skin's area; ``regions``, rows with joint, area, role, share, feel and reasons; ``wrote``,
     the files.
+
+    Warns
+    -----
+    SuppleWarning
+        If more than half of the skin is hard, with reasons and the way out.
     """
     for target in targets:
         _check_target(target, Path(source))
-    anatomy = anatomy_of(read_any_character(str(source), unit, **body).character)
+    character = read_any_character(str(source), unit, **body).character
+    anatomy = anatomy_of(character)
+    mostly_hard = hard_warning(anatomy, character)
+    if mostly_hard is not None:
+        warn(mostly_hard)
     for target in targets:
         if target.suffix.lower() == ".png":
             from supple.app.pictures.anatomy_sheet import write_anatomy_sheet

@@ -27,7 +27,7 @@ from supple.app.info.model_files import (
 from supple.app.options import body_options
 from supple.arrays import Floats
 from supple.engines.engine import CHARACTER_MODEL
-from supple.errors import FormatError, SuppleError, SuppleWarning
+from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.length_units import metres_in, unit_name
 from supple.formats.registry import CHARACTERS, SURFACES, TETS
 from supple.mesh.topology import counted
@@ -119,8 +119,11 @@ def describe(
         if motion is not None and "motion" not in body:
             raise SuppleError(f"--motion {motion}: use a motion file of a body model (.npz)")
         contents = _read(path, None if unit is None else metres_in(unit), body)
+        jointed = contents.pop("jointed", None)
         if anatomy is not None:
             contents["anatomy"] = _anatomy(path, contents["format"], anatomy, unit, body)
+        elif jointed is not None:
+            warn(jointed)
     messages = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]
     defects = contents.pop("defects", [])
     listed = tuple(defect["what"] for defect in defects)
@@ -193,7 +196,10 @@ def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[s
     }
     joint_pose = getattr(character.source, "joint_pose", None)
     if character.has_mesh:
+        from supple.anatomy.hard_parts import jointed_warning
+
         contents |= _of_surface(character.surface)
+        contents["jointed"] = jointed_warning(character)
         rig: Any = character.rig
         contents["parameters"] = _parameters(rig.parameters)
         rig = getattr(rig, "base", rig)

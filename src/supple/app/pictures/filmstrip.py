@@ -284,7 +284,7 @@ class _Strip:
 def _draw_chart(
     axes: Axes, baked: BakedMotion, vertex: int, axis: Floats, shown: Sequence[int]
 ) -> None:
-    """Draw a vertex of rig and flesh along its main direction, over time."""
+    """Plot the position of a vertex along `axis` over time, for the rig and for the flesh."""
     one = np.array([vertex])
     roots = baked.motion.roots
     rig = np.array(

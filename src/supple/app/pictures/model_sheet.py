@@ -141,7 +141,7 @@ def model_sheet(model: PoseSpaceModel) -> Figure:
 
 
 def region_colours(model: PoseSpaceModel) -> Floats:
-    """Return skin colours (n̄, 3): those of regions, mixed by weight, and grey for bones."""
+    """Return skin colours (n̄, 3): colours of regions mixed by weight, and grey for bones."""
     total = np.zeros(len(model.mesh.vertices))
     mixed = np.zeros((len(total), 3))
     for region, colour in zip(model.regions, _palette(len(model.regions)), strict=True):

@@ -228,7 +228,7 @@ def _picture(
 
 
 def _draw_forces(axes: Axes, record: ContactRecord) -> None:
-    """Draw the magnitude of forces over time: the total, and that of the strongest objects."""
+    """Draw the magnitude of forces over time: the total, and the strongest objects'."""
     plain_axes(axes)
     axes.set_facecolor(PAPER)
     strongest = sorted(

@@ -381,7 +381,7 @@ def _plain_sections(arrays: dict[str, Singles]) -> tuple[list[dict[str, Any]], b
 def _header(
     bakes: Sequence[BakedMotion], samples: _Samples, groups: tuple[Shapes, Shapes], error: float
 ) -> dict[str, Any]:
-    """Return the header: shared values, those of each motion, and the first motion shown."""
+    """Return the header: shared values, values of each motion, and the first motion shown."""
     character = bakes[0].character
     surface, clips, first = character.surface, [], 0
     for number, baked in enumerate(bakes):

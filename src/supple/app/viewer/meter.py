@@ -15,7 +15,7 @@ CHART_STEPS = 360
 
 @dataclass(frozen=True)
 class Costs:
-    """Averages over a measurement."""
+    """Average costs of steps and updates over a measurement."""
 
     seconds: float  # duration of the measurement
     steps: float  # per second

@@ -35,7 +35,7 @@ IDLE, PAUSED = 0.25, 0.02
 
 
 class Clock:
-    """Thread that steps a session in real time while `watched` returns that a page is open.
+    """Thread that steps a session in real time while `watched` returns True: while a page is open.
 
     The thread calls `show` after steps, with an error message of one line or None.
     """

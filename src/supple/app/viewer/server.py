@@ -64,7 +64,7 @@ def address(server: Any) -> str:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return the port if it is free, else the next free one, else any.
+    """Return the port if it is free, else the next free port, else any free port.
 
     SuppleError if the address does not belong to this computer, or the port is out of range.
     """
@@ -98,7 +98,7 @@ def _guard(server: Any, host: str) -> None:
         files = (messages.FileTransferStartUpload, messages.FileTransferPart)
         for kind in (messages.ShareUrlRequest, messages.ShareUrlDisconnect, *files):
             inner.unregister_handler(kind)
-        _check_values(inner, server.gui)
+        _install_value_check(inner, server.gui)
         connections = inner._live_connections
     except (ImportError, AttributeError, AssertionError) as error:
         stop_server(server)
@@ -120,15 +120,15 @@ def _guard(server: Any, host: str) -> None:
 
     @server.on_client_connect
     async def check_client_values(client: Any) -> None:
-        _check_values(client._websock_connection, client.gui)
+        _install_value_check(client._websock_connection, client.gui)
 
     inner._client_connect_cb.insert(0, check_origin)
     inner._client_connect_cb.append(refuse_files)  # after the client's handlers are set
     inner.disconnect_all_clients()  # clients from before the guard; pages reconnect
 
 
-def _check_values(connection: Any, gui: Any) -> None:
-    """Accept only valid values of controls from pages, and no other properties."""
+def _install_value_check(connection: Any, gui: Any) -> None:
+    """Replace the handler of control updates by one that accepts only valid values."""
     from viser._messages import GuiUpdateMessage
 
     async def update(client_id: int, message: Any) -> None:

@@ -75,7 +75,7 @@ def _element_constants(
     axes: ArrayLike | None,
     saturation: ArrayLike | None,
 ) -> Floats:
-    """Return (n_tets, 20) constants: those of `fung_constants`, and κ. C has the shear moduli of
+    """Return (n_tets, 20) constants: `fung_constants`, and κ. C has the shear moduli of
     the material, and κ the remainder of its bulk modulus. With equal axes, small strains behave
     like (E, ν).
     """

@@ -125,7 +125,7 @@ def pose_independent(
 
     The basis has `count` vectors. With `frames`, the bases are combined in the frames of the
     neutral pose and the result is rotated to the pose. With `soft_first`, columns are weighted by
-    (λ₁/λ)^½, so that the PCA keeps soft ones.
+    (λ₁/λ)^½, so that the PCA keeps soft columns.
     """
     aligned = poses.aligned("frames")
     n, rotations = len(poses.mesh.vertices), aligned.rotations

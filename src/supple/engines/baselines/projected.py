@@ -115,7 +115,7 @@ class PosedSubspace:
         )
 
     def make_of_material(self, pose: Floats) -> None:
-        """Set the body's material to that of a pose, if the material depends on the pose."""
+        """Set the body's material for a pose, if the material depends on the pose."""
         if self._material is not None:
             self.body.set_material(self._material(pose))
 

@@ -231,7 +231,7 @@ def _newton_change(space: Subspace, load: Floats, q: Floats) -> Floats:
 class SubspaceStage:
     """Equation M̃ (w − v) + τ (D̃ w + f̃(q + τw) − f̃_ext) = 0 for the velocity w.
 
-    As `supple.dynamics.implicit.StageProblem`, with D̃ = αM̃ + βK̃ at the start of Newton's method.
+    Like `supple.dynamics.implicit.StageProblem`, with D̃ = αM̃ + βK̃ at the start of Newton's method.
     The subspaces `elastic` and `moving` differ only in neutral-pose dynamics. `tolerance` is in m;
     `psd` projects the stiffness of the first iteration, which damping uses too.
     """
@@ -278,7 +278,7 @@ class SubspaceStage:
     def _change(
         self, gradient: Floats, damping: Floats, stiffness: Floats, at: Floats, tau: float
     ) -> Floats:
-        """Return Newton's change of w; stiffness is projected if the system is not definite."""
+        """Return the Newton step for w; stiffness is projected if the system is not definite."""
         system = self.mass + tau * damping
         with self.report.timed("solve"):
             change = solve_definite(system + tau**2 * stiffness, -gradient)

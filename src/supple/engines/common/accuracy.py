@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from supple.checks import shown
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.rig.motion.motion_names import short_name
 
 #: Key of the accuracy in the report of a model.
@@ -40,6 +40,8 @@ class Accuracy:
         Factor by which the reduced flesh was stiffened, as `supple.bake` does for violent motions.
     worst
         Joint whose skin has the largest share of the squared difference; "" without joints.
+    trouble
+        Reason why the model could not be compared; else "".
     """
 
     distance: float | None
@@ -50,9 +52,10 @@ class Accuracy:
     frames: int
     stiffness: float = 1.0
     worst: str = ""
+    trouble: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("motion", "worst"):
+        for name in ("motion", "worst", "trouble"):
             text = getattr(self, name)
             if not isinstance(text, str) or len(text) > LONGEST_NAME:
                 raise SuppleError(f"accuracy: {name} must be a name of at most {LONGEST_NAME}")
@@ -69,7 +72,7 @@ class Accuracy:
 
     @classmethod
     def of(cls, report: Mapping[str, Any]) -> Self | None:
-        """Return the accuracy in the report of a model, checked; None if it has none."""
+        """Return the checked accuracy in the report of a model; None if the report has none."""
         values = report.get(ACCURACY)
         if values is None:
             return None
@@ -96,6 +99,8 @@ class Accuracy:
         >>> Accuracy(0.14, 0.97, "Run", 0.2, 0.5, 45, worst="Tail3").words()
         'within 14 % of the full simulation (Run, 0.2 to 0.7 s; worst at Tail3)'
         """
+        if self.trouble:
+            return f"not compared with the full simulation: {_one_line(self.trouble)}"
         part = f"{_one_line(short_name(self.motion))}, {self.start:.3g} to "
         part += f"{self.start + self.seconds:.3g} s"
         if self.stiffness != 1:
@@ -103,6 +108,19 @@ class Accuracy:
         if self.distance is not None and self.worst:
             part += f"; worst at {_one_line(self.worst)}"
         return f"{distance_words(self.distance)} ({part})"
+
+
+def warn_if_bad(name: str, report: Mapping[str, Any]) -> None:
+    """Warn if the model with this name and report is far from the full simulation."""
+    accuracy = Accuracy.of(report)
+    if accuracy is None or not accuracy.bad:
+        return
+    place = f", mostly at {_one_line(accuracy.worst)}" if accuracy.worst else ""
+    text = f'{distance_words(accuracy.distance)}{place}, in "{_one_line(accuracy.motion)}"'
+    remedy = "use final quality, or firmer flesh"
+    if accuracy.stiffness > 1:
+        text += f", for which it is made {accuracy.stiffness:g} times as stiff"
+    warn(f"{name}: the reduced model is {text}; {remedy}")
 
 
 def distance_words(distance: float | None) -> str:

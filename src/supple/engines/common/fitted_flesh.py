@@ -83,7 +83,7 @@ class FittedFlesh:
                 tets=options.tets,
                 bones=options.bones,
                 bone_radius=options.bone_radius,
-                progress=log.tell,
+                progress=log.report,
                 variant=options.variant,
                 gamma=options.gamma,
                 most_added=options.most_added,

@@ -192,7 +192,7 @@ def _body(model: FleshFields) -> Values:
     checked_rest("surface", model.rig, surface.vertices, surface.size)
     checked_rest("tets", model.tet_rig, mesh.vertices, mesh.size)
     if tuple(model.tet_rig.parameters) != tuple(model.rig.parameters):
-        raise SuppleError("the rig of the tets has other parameters than that of the surface")
+        raise SuppleError("the rig of the tets has other parameters than the surface's")
     columns = np.asarray(model.embedding_vertices)
     if columns.shape != (n_skin, 4) or columns.dtype.kind not in "iu":
         raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")
@@ -225,7 +225,7 @@ def _poses(model: FleshFields) -> Values:
         width = f"{weights.poses.shape[1]} numbers per pose"
         raise SuppleError(f"poses: {width}; the rig has {len(model.rig.parameters)} parameters")
     if not np.allclose(weights.poses[0], model.rig.rest_pose, rtol=1e-6, atol=1e-6):
-        raise SuppleError("the first pose of a model must be the neutral one")
+        raise SuppleError("the first pose of a model must be the neutral pose")
     return _material(model, len(model.mesh.tets), weights.n_poses)
 
 
@@ -371,7 +371,7 @@ def built_flesh(
     embedding
         (n̄, n) sparse matrix.
     material
-        One, or one for each pose.
+        One material, or one for each pose.
     pose_weights, mesh, **others
         Fields of the model.
     """

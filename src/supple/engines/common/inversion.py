@@ -1,9 +1,14 @@
-"""Flesh that stays inside out is led back: constants and the watch on its duration.
+"""Restoration of inverted flesh: constants, and detection of flesh that stays inverted.
 
-Materials push inverted tets back, but a reduced body can be in equilibrium inside out, or be so
-soft that it takes seconds to return. Flesh that has been inverted for `PATIENCE` without loads is
-led to its rest shape along the ray from it, with the time constant `RETURN`, until its tets are
-well oriented. So it is back within a tenth of a second. Other steps do not change.
+Materials push inverted tets back, but a reduced body can be in equilibrium while inverted, or so
+soft that it takes seconds to return. Flesh that has been inverted for `PATIENCE` is scaled towards
+its rest shape, with the time constant `RETURN`, until its tets are well oriented. This takes less
+than a tenth of a second. Other steps do not change.
+
+Flesh that a load holds inverted is not restored. Inverting flesh takes about the energy ∫E dV over
+the inverted part, with E Young's modulus. So a load holds flesh if its work on
+the displacements is more than `HOLDS` times that. Loads that are small, or act where flesh has
+hardly moved, do less.
 """
 
 from __future__ import annotations
@@ -16,26 +21,29 @@ from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled_fused
 from supple.mesh.tets import TetMesh
 
-#: Seconds for which flesh may be inverted, and the time constant in s of its way back.
+#: Seconds for which flesh may be inverted, and the time constant in s of its restoration.
 PATIENCE, RETURN = 0.02, 0.0125
-#: Least det F of all tets at which the way back ends.
-RESTORED = 0.7
+#: Least det F of all tets at which the restoration ends, and its longest duration in s.
+RESTORED, LONGEST = 0.7, 0.1
+#: Work of a load that holds flesh inverted, relative to ∫E dV of the inverted part. In presses
+#: through bodies it was 0.5 and more.
+HOLDS = 0.2
 #: Seconds between two checks of flesh that was not inverted.
 SELDOM = 0.02
 #: Part of the volume that must be inverted: a single tet is left to its material.
 INVERTED_PART = 0.01
 #: Largest number of tets that are watched.
-MOST_WATCHED = 128
+MOST_WATCHED = 256
 
 
 class InversionWatch:
-    """Watch on the time for which flesh is inverted."""
+    """Watch on the time for which flesh is inverted; `energy` is ∫E dV of all flesh in J."""
 
-    def __init__(self) -> None:
-        #: Seconds for which flesh has been inverted, whether it is led back (1 or 0), and seconds
-        #: since `update`.
+    def __init__(self, energy: float) -> None:
+        #: Seconds for which flesh has been inverted, or restored; whether it is being restored
+        #: (1 or 0); and seconds since `update`.
         self.state = np.zeros(3)
-        self._kept = np.zeros(3)
+        self._kept, self._energy = np.zeros(3), energy
 
     def reset(self) -> None:
         """Restart the watch."""
@@ -54,24 +62,30 @@ class InversionWatch:
         self.state[2] += h
         return self.state[2] > SELDOM or self.state[0] > 0.0 or self.state[1] > 0.0
 
-    def update(self, inverted: float, lowest: float, loaded: bool, h: float) -> tuple[bool, float]:
-        """Return whether flesh is inverted after a step of h, and the factor that leads it back.
+    def is_held(self, inverted: float, work: float) -> bool:
+        """Return whether a load with this work in J holds flesh, an inverted part of the volume."""
+        return work > HOLDS * self._energy * inverted
 
-        The factor on its coordinates is 1 for flesh that is not led back. `inverted` is the
-        inverted part of the volume, `lowest` the least det F. Flesh with loads or contacts is not
-        led back, as they may hold it.
+    def update(self, inverted: float, lowest: float, work: float, h: float) -> tuple[bool, float]:
+        """Return whether flesh is inverted after a step of h, and the factor on its coordinates.
+
+        The factor is below 1 while the flesh is being restored, otherwise 1. `inverted` is the
+        inverted part of the volume, `lowest` the least det F, and `work` that of loads in J, which
+        may hold flesh inverted, see `is_held`; they do not end a restoration that has begun.
         """
         found, self.state[2] = inverted > INVERTED_PART, 0.0
-        if found and not loaded:
+        if self.state[1]:
             self.state[0] += h
-        elif not found:
+            if lowest >= RESTORED or self.state[0] > LONGEST:
+                self.reset()
+        elif found and not self.is_held(inverted, work):
+            self.state[0] += h
+            if self.state[0] > PATIENCE:
+                self.state[:2] = 0.0, 1.0
+        else:
             self.state[0] = max(0.0, self.state[0] - 0.5 * h)
-        if self.state[0] > PATIENCE:
-            self.state[1] = 1.0
-        if self.state[1] and (loaded or lowest >= RESTORED):
-            self.reset()
-        leads = self.state[1] > 0.0
-        return found or leads, math.exp(-h / RETURN) if leads else 1.0
+        restoring = self.state[1] > 0.0
+        return found or restoring, math.exp(-h / RETURN) if restoring else 1.0
 
 
 class WatchedTets:
@@ -85,7 +99,8 @@ class WatchedTets:
     def of(cls, mesh: TetMesh, moving: Bools, vertices: Ints) -> WatchedTets:
         """Return up to `MOST_WATCHED` of the tets `moving` (T,), with corners in `vertices`."""
         listed = np.flatnonzero(moving)
-        chosen = listed[:: max(1, -(-len(listed) // MOST_WATCHED))]
+        count = min(len(listed), MOST_WATCHED)
+        chosen = listed[np.arange(count) * len(listed) // max(count, 1)]
         corners = np.searchsorted(vertices, mesh.tets[chosen])
         return cls(corners, TetMesh(mesh.vertices, mesh.tets[chosen]).volumes())
 
@@ -100,7 +115,7 @@ def volume_ratios(tets: Ints, x: Floats, rest: Floats, volumes: Floats, out: Flo
     """Write the inverted part of the volume, and the least ratio of volumes, to `out` (2,).
 
     `x` and `rest` (n, 3) are deformed and undeformed positions, `volumes` (t,) the volumes that
-    tets stand for. Tets that are flat or inverted at rest are left out.
+    tets represent. Tets that are flat or inverted at rest are left out.
     """
     total, inverted, lowest = 0.0, 0.0, math.inf
     for e in range(len(tets)):

@@ -229,7 +229,7 @@ def _shared(same: Any, tensors: Arrays, file_size: int) -> Arrays:
             raise FormatError(f"its arrays have names that do not fit; {AGAIN}")
         shared[name] = tensors[stored]
     if _bytes(tensors) + _bytes(shared) > MOST_SHARED * file_size:
-        raise FormatError(f"uses its arrays too often; {AGAIN}")
+        raise FormatError(f"has too many entries that share arrays; {AGAIN}")
     return shared
 
 
@@ -287,10 +287,7 @@ SURFACE = Group(
 
 @dataclass(frozen=True)
 class Rigs(Field):
-    """Rigs of skin and tets, stored together with parts that they share.
-
-    `types` maps attributes to classes.
-    """
+    """Rigs of skin and tets, stored with shared parts; `types` maps attributes to classes."""
 
     types: Mapping[str, type]
 

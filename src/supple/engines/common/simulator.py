@@ -133,7 +133,7 @@ class CharacterSimulator(Copyable, ABC):
     ) -> None:
         """Go to a pose and root with the flesh as it is in the root's frame: no inertia acts.
 
-        Parameters are those of `reset`.
+        Parameters are as for `reset`.
         """
         self._start(*self._inputs.start(pose, root, before), keep_flesh=True)
 
@@ -233,7 +233,7 @@ class CharacterSimulator(Copyable, ABC):
 
     @abstractmethod
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays that later steps depend on, by name; they may be the live ones."""
+        """Return all arrays that later steps depend on, by name; they need not be copies."""
 
     @abstractmethod
     def _set_state(self, state: State) -> None:
@@ -263,8 +263,8 @@ class ContactSimulator(CharacterSimulator):
     def obstacles(self) -> tuple[Obstacle, ...]:
         """Solid obstacles in the world that push the skin out; may be set between steps.
 
-        Obstacles of the same number, kinds and order replace the last ones as moving obstacles.
-        Others are new: skin inside them comes out slowly.
+        Obstacles of the same number, kinds and order replace the last obstacles as moving
+        obstacles. Others are new: skin inside them comes out slowly.
         """
         return self._obstacles
 

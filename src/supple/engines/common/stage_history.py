@@ -21,7 +21,7 @@ class History:
     """Positions, velocities and accelerations now, and positions and velocities a step earlier.
 
     The implicit stage of `supple.dynamics.integrators` starts at x* with v* and lasts τ; without
-    forces it ends at x* + τ v*. `shape` is that of the positions.
+    forces it ends at x* + τ v*. `shape` is the positions' shape.
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:

@@ -58,7 +58,7 @@ def checked_state(
         if name in varying:
             continue
         if name not in state:
-            raise SuppleError(f'the state has no "{name}"; it is of another engine or version')
+            raise SuppleError(f'the state has no "{name}"; use a state of this engine and version')
         values = checked_array(f"{name} of the state", state[name], array.shape)
         arrays[name] = values.astype(array.dtype)
     for name in varying:

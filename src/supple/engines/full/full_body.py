@@ -156,7 +156,7 @@ class FullBodySimulator:
         rest_before
             Rest shape one step earlier, which gives its velocity; by default the velocity is zero.
         positions, velocities
-            (n, 3), used at the free vertices; fixed ones follow the rest shape.
+            (n, 3), used at the free vertices; fixed vertices follow the rest shape.
         """
         shape = self.body.rest.shape
         now = checked_array("rest shape", self.body.rest if rest is None else rest, shape).copy()
@@ -189,7 +189,7 @@ class FullBodySimulator:
 
     @property
     def velocities(self) -> Floats:
-        """Current velocities, (n, 3), that of the rest shape included."""
+        """Current velocities, (n, 3), with the velocity of the rest shape."""
         return self._v + (self.rest - self._rest_before) / self._h
 
     @property

@@ -62,7 +62,7 @@ class AlignedBases:
         return f"AlignedBases({len(self.bases)} poses, {k} vertices, {r} columns, {worst:.1f}°)"
 
     def reduced(self, matrices: ArrayLike) -> Floats:
-        """Convert reduced matrices A (m, r, r) of the original bases to the aligned ones: QᵀAQ."""
+        """Convert reduced matrices A (m, r, r) of the original bases to aligned bases: QᵀAQ."""
         originals = checked_array("reduced matrices", matrices, self.transformations.shape)
         return np.swapaxes(self.transformations, 1, 2) @ originals @ self.transformations
 

@@ -286,7 +286,7 @@ def _add_four(p, q, r, s, a, b, c, d, out):  # type: ignore[no-untyped-def]
 def fade_out(weights: Floats, negligible: float) -> None:
     """Scale down weights below `negligible`, to zero at a quarter of it; normalise their sum to 1.
 
-    Far poses have small weights nearly everywhere, and cost as much as near ones.
+    Far poses have small weights nearly everywhere, and cost as much as near poses.
     """
     if not negligible > 0:
         return
@@ -336,7 +336,7 @@ def _positive_mean(weights: Floats, values: Floats) -> float:
 
 @compiled_fused
 def replace_cancelled(table: Singles, weights: Floats, quats: Singles) -> None:
-    """Replace blended quaternions (4k,) that cancel by those of the pose with the largest weight.
+    """Replace blended quaternions (4k,) that cancel out by the pose's of the largest weight.
 
     `table` (m, 4k) has the quaternions of the poses.
     """

@@ -34,7 +34,7 @@ BATCH = 8
 class Crowd(Copyable):
     """Simulator of n characters with one model; each has a pose and a state.
 
-    Results are those of a `PoseSpaceSimulator` for each, to the bit, for any number of threads.
+    Results equal a `PoseSpaceSimulator`'s for each, to the bit, for any number of threads.
 
     Parameters
     ----------

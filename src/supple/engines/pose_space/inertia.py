@@ -125,15 +125,15 @@ def all_finite(points: Floats) -> bool:
 def inertial_force(  # type: ignore[no-untyped-def]
     tables, blend, points, root, rest, last, known, stage, settings, scratch, force
 ):
-    """Set `force` (r,) to the reduced inertial force and gravity; return a verdict.
+    """Set `force` (r,) to the reduced inertial force and gravity; classify the rig's motion.
 
-    `points` (k, 3) are rest positions of the cubature's vertices, `rest` is the `PointHistory` of
-    the inertial ones in the world, and `last` (c′, 3) their accelerations at the last step, which
-    are overwritten. `known` is 0 if no motion of the rest shape is known, and then no acceleration
-    acts, 1 if its velocity is known, 2 if `last` is, too. Accelerations are finite differences by
-    the integrator's `stage`, as for the flesh. `scratch.carried` holds those of
-    `transport_acceleration`; `scratch.now` receives positions in the world. Returns `CALM`,
-    `LIMITED` or `JUMPED`.
+    `points` (k, 3) are rest positions of the cubature's vertices. `rest` is the `PointHistory` of
+    the inertial vertices in the world. `last` (c′, 3) has their accelerations at the last step, and
+    is overwritten. `known` is the number of known derivatives of the rest shape's motion: with 0,
+    accelerations are zero; with 1, the velocity is known; with 2, `last` is also known.
+    Accelerations are finite differences by the integrator's `stage`, as for the flesh.
+    `scratch.carried` holds the accelerations that `transport_acceleration` wrote; `scratch.now`
+    receives positions in the world. Returns `CALM`, `LIMITED` or `JUMPED`.
     """
     limit, ahead, gravity = settings.acceleration_limit, settings.look_ahead, settings.gravity
     carried, apparent = scratch.carried, scratch.apparent
@@ -266,10 +266,10 @@ def transport_acceleration(
     """Write accelerations (c′, 3) of the flesh by the changing basis, for unaccelerated q.
 
     u = U(p) q has ü = U q̈ + 2 U̇ q̇ + Ü q. The papers omit the last two terms: Coriolis and
-    centrifugal forces, and those of changing columns. An implicit stage of τ has accelerations
+    centrifugal forces, and forces of changing columns. An implicit stage of τ has accelerations
     (q⁺ − q*)/τ² of coordinates, with q* their end without forces, but (U⁺q⁺ − u*)/τ² of
-    displacements: they differ by (U⁺q* − u*)/τ², where `ahead` is U⁺q*. They are cut to `limit`,
-    and rounding becomes zero, so that a body at rest stays at rest.
+    displacements: they differ by (U⁺q* − u*)/τ², where `ahead` is U⁺q*. Results are cut to `limit`,
+    and rounding errors to zero, so that a body at rest stays at rest.
     """
     rate = 1 / (stage.tau * stage.tau)
     for s in range(len(out)):

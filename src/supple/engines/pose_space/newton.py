@@ -253,7 +253,7 @@ def _scale_to_range(system: System, blend: Blend) -> float:
     """Scale z until ½zᵀK₀z is at most `RANGE` trained energies; return |z| before over after.
 
     The ratio is 1 for a z in the range, and for models trained on random samples, which have no
-    range. For the others `linear` is set to K₀z of the unscaled z.
+    range. For other models `linear` is set to K₀z of the unscaled z.
     """
     z, linear, energy = system.z, system.linear, 0.0
     if not blend.trained_energy[0] > 0:
@@ -274,7 +274,7 @@ def _scale_to_range(system: System, blend: Blend) -> float:
 
 @compiled_fused
 def _add_linear_force(system: System, blend: Blend, beyond: float, stiff: bool) -> None:
-    """Add the linear force, and K₀ if `stiff`, to the nonlinear ones, which are bounded.
+    """Add the linear force, and K₀ if `stiff`, to the nonlinear forces, which are bounded.
 
     The nonlinear force at the scaled z is multiplied by `beyond`, the result of `_scale_to_range`.
     It is scaled down where the work zᵀf̂ would be less than `RESTORING` zᵀK₀z, so that flesh has no

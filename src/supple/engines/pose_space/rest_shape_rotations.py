@@ -3,7 +3,7 @@
 Blended rotations of the poses are right where one joint rotates, but in a mix of four poses they
 are off by tens of degrees, and a wrongly rotated basis locks. The rest shape itself is known at the
 cubature's vertices: polar decomposition gives the rotations A(p) of some cubature tets from the
-neutral pose, and blending gives theirs, B(p). Blended frames of vertices near these tets are
+neutral pose, and blending gives rotations B(p). Blended frames of vertices near these tets are
 multiplied by A Bᵀ, which is the identity at the poses.
 """
 

@@ -1,7 +1,7 @@
 """Read-only tables of a pose-space model for the kernels, shared by all its simulators.
 
 Bases stay in the int16 steps of the model, which halves the memory traffic. Lengths of steps are
-powers of two, so that blends are those of float32 bases.
+powers of two, so that blends equal blends of float32 bases.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def group_by_regions(
 ) -> tuple[Ints, RegionGroups]:
     """Group points by the regions that reach them, `met` (k, regions); return order and groups.
 
-    `columns` are those of each region; a point has 12 basis `rows` if it is a tet, 3 if a vertex.
+    `columns` are each region's columns; a point has 12 basis `rows` if it is a tet, 3 if a vertex.
     In the order (k,), points without a region are last, in no group.
     """
     patterns, of_point = np.unique(met, axis=0, return_inverse=True)
@@ -330,7 +330,7 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     """Return tables of the same model with factors (T,) on Young's modulus of each tet.
 
     Cubature tets use their factors. The correction ΔK, or K₀, is scaled to S ΔK S, with sᵢ² the
-    ratio of K̂ᵢᵢ with factors to K̂ᵢᵢ without. Modes and cubature are those of the model; a model
+    ratio of K̂ᵢᵢ with factors to K̂ᵢᵢ without. Modes and cubature do not change; a model
     built with these stiffnesses is more accurate.
     """
     model = runtime.model

@@ -227,8 +227,8 @@ def carrier_frames(
 def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
     """Cut displacements u (b + 1, 4) to `limit`, and rotate them from their frames to root axes.
 
-    `quaternions` (4b,) are those of the frames; empty if interpolation is "world". Returns whether
-    any displacement was cut.
+    `quaternions` (4b,) are the frames' rotations; empty if interpolation is "world". Returns
+    whether any displacement was cut.
     """
     most, over = np.float32(limit * limit), 0
     for k in range(len(u) - 1):
@@ -243,7 +243,7 @@ def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
 
 @compiled_fused
 def _shorten(limit: float, u: Singles) -> None:
-    """Cut displacements to `limit`; those that are not finite become zero."""
+    """Cut displacements to `limit`; set displacements that are not finite to zero."""
     for k in range(len(u) - 1):
         x, y, z = u[k, 0], u[k, 1], u[k, 2]
         squared = x * x + y * y + z * z

@@ -56,7 +56,7 @@ class ContactMemory:
     kinds
         Kinds of these obstacles; see `RootFrameObstacles`.
     known
-        Whether `depths` are those of the last step; False after a reset and a teleport.
+        Whether `depths` are from the last step; False after a reset and a teleport.
     count
         Number of contacts.
     force

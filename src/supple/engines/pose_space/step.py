@@ -229,7 +229,7 @@ def take_steps(
 
 @compiled_fused
 def _set_external_forces(i: int, at: int, arguments: StepArguments, states: StateArrays) -> None:
-    """Set external forces: inertial ones of rest shape and changing basis, and gravity.
+    """Set external forces: inertial forces of rest shape and changing basis, and gravity.
 
     The body is number `i` of the batch, and row `at` of the states.
     """

@@ -28,7 +28,7 @@ STIFFEST = 1e12
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepOptions(OptionRecord):
-    """Checked options of `PoseSpaceSimulator` and `Crowd`; the former documents them.
+    """Checked options of `PoseSpaceSimulator`, which documents them, and `Crowd`.
 
     Raises
     ------

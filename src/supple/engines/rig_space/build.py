@@ -105,7 +105,7 @@ def build(
     anatomy
         Bone and flesh of the character: ``"auto"``, an `Anatomy`, None for no bones.
     material, young, poisson
-        Material of the flesh, by default that of the anatomy or of the body's size; and painted
+        Material of the flesh, by default from the anatomy or the body's size; and painted
         constants that override it, per surface vertex or tet.
     modes
         Number of modes of the interior flesh with the surface fixed.
@@ -243,7 +243,7 @@ def _flesh(
     if isinstance(bones, Bones):
         bones = held_tets(bones, surface, filled).vertices
     held = checked_held(bones, len(filled.vertices))
-    log.tell(0.5, "transferring the rig to the tets")
+    log.report(0.5, "transferring the rig to the tets")
     check_rest(rig, surface)
     tet_rig = rig_on_tets(rig, surface, filled)
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), filled)
@@ -268,7 +268,7 @@ def has_anatomy(rig: Rig) -> bool:
     """Return whether a rig has one skeleton of several joints, or one joint and shapes.
 
     Other deformers, such as a wire, would bend bone: a trunk with a core of bone swung by 0.3 % of
-    the size, one of flesh by 9 %.
+    the size, a trunk of flesh by 9 %.
     """
     skinned = skinned_rigs(rig)
     if len(skinned) != 1:
@@ -332,7 +332,7 @@ def _bounds(character: Character, entries: Ints, bounds: Bounds) -> tuple[Floats
                 f"bounds of {pattern} are {shown(pair)}; give (lower, upper)"
             ) from None
         if not low <= high:
-            raise SuppleError(f"bounds of {pattern} are {low:g} to {high:g}; the lower comes first")
+            raise SuppleError(f"bounds of {pattern} are {low:g} to {high:g}; give the lower first")
         if pattern == "*":
             lower[:], upper[:] = low, high
             continue

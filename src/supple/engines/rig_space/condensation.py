@@ -100,7 +100,7 @@ def held_modes(body: ElasticBody, interior: Ints, count: int) -> Floats:
 
 
 def _without_faint(corrections: Floats, jacobian: Floats) -> Floats:
-    """Return corrections with small ones set to zero, rounded to float32 as in model files.
+    """Return corrections with small entries set to zero, rounded to float32 as in model files.
 
     The effect of a shape of the belly on the inside of a leg is negligible, but costs as much.
     """
@@ -197,7 +197,7 @@ def _extent(points: Floats, moved: Floats) -> float:
 
 
 class _Drawing:
-    """Random directions (k,) of free parameters: soft ones, and responses to shaking, in turn."""
+    """Random directions (k,) of free parameters: soft, and responses to shaking, in turn."""
 
     def __init__(
         self,

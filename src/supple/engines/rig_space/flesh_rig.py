@@ -21,7 +21,7 @@ MAX_ITERATIONS, SMALLEST_CHANGE = 30, 1e-3
 
 
 def affine_entries(rig: Rig, entries: Ints) -> Bools:
-    """Return a mask (k,) of the parameters `entries` that a rig is affine in, such as shapes."""
+    """Return a mask (k,) of the parameters `entries` in which a rig is affine, such as shapes."""
     return np.array([rig_jacobian(rig, np.array([e]), _NONE).affine for e in entries], bool)
 
 
@@ -31,7 +31,7 @@ _NONE = np.zeros(1, np.int64)
 class FleshRig:
     """Positions Φ of tet vertices, and ∂Φ/∂p, at a key pose plus offsets of free parameters p.
 
-    Bones do not follow parameters that the rig is affine in: a shape bulges the flesh only. With
+    Bones do not follow parameters in which the rig is affine: a shape bulges the flesh only. With
     `vertices`, only these are placed, and `held` are indices among them. `differences` selects
     Jacobians by finite differences for every rig.
     """
@@ -216,7 +216,7 @@ def _rotate_towards(
     """Rotate R by Newton's ω towards the maximum of R : F; return |ω|.
 
     ω = (tr B − sym B)⁻¹ Σ r × f of the columns of both, B = F Rᵀ; two iterations suffice near the
-    rotation. Elsewhere the step length is that of Müller et al. 2016.
+    rotation. Elsewhere the step length is from Müller et al. 2016.
     """
     b00 = F[0] * R[0, 0] + F[1] * R[0, 1] + F[2] * R[0, 2]
     b01 = F[0] * R[1, 0] + F[1] * R[1, 1] + F[2] * R[1, 2]
@@ -262,7 +262,7 @@ class CorotatedFlesh:
     """Flesh at x(c) = Φ(key + c_p) + R (Z c_p + Ψ c_m), and Y = ∂x/∂c for fixed R.
 
     c_p are offsets of the free parameters, c_m amplitudes of interior modes. R are rotations of the
-    flesh around the interior vertices (q,); `corrections` (q, 3, K) are Z and Ψ of these.
+    flesh around the interior vertices (q,); `corrections` (q, 3, K) are Z and Ψ.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supple.anatomy.roles import joint_name_role
+from supple.anatomy.roles import joint_roles
 from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_number
 from supple.engines.rig_space.model import RigSpaceModel
@@ -86,7 +86,7 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
 
 
 def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
-    """Return indices of the parameters that match a name or pattern; raise an error for none."""
+    """Return indices of parameters that match a name or pattern; raise an error if none does."""
     if not isinstance(pattern, str):
         raise SuppleError(f"free names are texts such as 'tail*', not {pattern!r}")
     lower = pattern.casefold()
@@ -171,7 +171,7 @@ def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:
         if parent >= 0:
             busy[parent] |= busy[joint]
             hangs[parent] += hangs[joint]
-    roles = [joint_name_role(name) for name in skeleton.names]
+    roles = joint_roles(skeleton.names, skeleton.parents.tolist())
     for joint in range(skeleton.n_joints):
         parent = skeleton.parents[joint]
         if busy[joint] or parent < 0 or hangs[joint] > LARGEST_CHAIN:
@@ -257,8 +257,8 @@ def tuned_springs(
 def joint_springs(model: RigSpaceModel) -> Floats:
     """Return κ (k,) with which each angle alone would swing at `JOINT_HERTZ` or more.
 
-    All angles of a joint have the spring of the heaviest. With weaker springs, the end of a husky's
-    tail twisted by 17° and back within four frames.
+    All angles of a joint have the spring of its heaviest angle. With weaker springs, the end of a
+    husky's tail twisted by 17° and back within four frames.
     """
     k = len(model.entries)
     mass, stiffness = np.diag(model.condensed.mass)[:k], np.diag(model.condensed.stiffness)[:k]

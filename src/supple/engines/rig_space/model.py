@@ -224,7 +224,7 @@ class RigSpaceModel(StoredModel):
         if not sizes["free"]:
             raise FormatError("has no free parameters")
         if not (fields["lower"] <= fields["upper"]).all():
-            raise FormatError("has a lower bound above its upper one")
+            raise FormatError("has a lower bound above its upper bound")
         if sizes["coordinates"] < sizes["free"]:
             raise FormatError("has fewer coordinates than free parameters")
         if sizes["interior"] != len(interior_vertices(mesh, fields["held"])):

@@ -31,7 +31,7 @@ from supple.engines.common.state import State
 from supple.engines.rig_space.error_control import ErrorControl
 from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs, usual_springs
 from supple.engines.rig_space.model import RigSpaceModel
-from supple.engines.rig_space.skin_push import FrictionStart, SkinPush
+from supple.engines.rig_space.skin_push import FrictionStart, SkinPush, elastic_energy, holding_work
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
 from supple.engines.rig_space.solvers.paper_solvers import LinearRigSolver, RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
@@ -114,7 +114,7 @@ class RigSpaceSimulator(ContactSimulator):
         sub-steps is adapted to it, see `supple.engines.rig_space.error_control`. None for sub-steps
         of length `substep`.
     integrator
-        Name in `supple.dynamics.INTEGRATORS`, of one with compiled code; ``"bdf2"`` damps
+        Name of a compiled integrator in `supple.dynamics.INTEGRATORS`; ``"bdf2"`` damps
         vibrations least.
     iterations
         Gauss–Newton iterations per sub-step.
@@ -174,11 +174,11 @@ class RigSpaceSimulator(ContactSimulator):
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
         self._target, self._load, self._placed = np.zeros((3, n, 3))
-        self._push = np.zeros(len(model.entries))
+        self._push, self._contact_push = np.zeros((2, len(model.entries)))
         self._c = np.zeros(self._solver.size)
         self._skin = placement(model.rig, single=True)
         self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
-        self._watch = InversionWatch()
+        self._watch = InversionWatch(elastic_energy(model))
         self._watched = WatchedTets.of(model.mesh, model.moving_tets, self._solver.vertices)
         self._control: ErrorControl | None = None
         if chosen.tolerance is not None:
@@ -333,7 +333,7 @@ class RigSpaceSimulator(ContactSimulator):
         into_frame(world.target, root, self._target)
         gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
         write_weights(self._masses, gravity, self._load)
-        self._push[:] = 0.0
+        self._push[:], self._contact_push[:] = 0.0, 0.0
         if loads is not None:
             posed = self._free_pose(pose, away.x)
             self._push += self._skin_push.pushed(posed, loads[0], loads[1] @ turn)
@@ -349,17 +349,17 @@ class RigSpaceSimulator(ContactSimulator):
         out_of_frame(solver.x, root, self._placed)
         world.finish(self._placed, tau)
         away.finish(self._c, tau)
-        loaded = loads is not None or "contacts" in report.counts
-        limits += self._lead_back(pose, root, loaded)
+        limits += self._restore(pose, root)
         self.pose, self.root = pose, root
         return SolverReport(report.counts, limits)
 
-    def _lead_back(self, pose: Floats, root: Floats, loaded: bool) -> tuple[str, ...]:
-        """Lead flesh that stays inside out towards the key pose; return acting limits."""
+    def _restore(self, pose: Floats, root: Floats) -> tuple[str, ...]:
+        """Restore flesh that stays inverted towards the key pose; return acting limits."""
         if not self._watch.is_due(self._h):
             return ()
         found = self._watched.ratios(self._solver.x, self._solver.key)
-        inverted, part = self._watch.update(*found, loaded, self._h)
+        work = holding_work(self._c, self._push, self._contact_push) / self._stiffness
+        inverted, part = self._watch.update(*found, work, self._h)
         if part < 1.0:
             self._c *= part
             ends = (self.pose, self.root, self._target), (pose, root, self._placed)
@@ -379,6 +379,7 @@ class RigSpaceSimulator(ContactSimulator):
         stage.contact = touch.matrix, touch.pull
         report, k = self._solver.advance(stage, self._c), len(self._push)
         report.counts |= touch.readings(self._c[:k] - stage.guess[:k])
+        self._contact_push[:] = touch.forces(self._c[:k] - stage.guess[:k])
         return report
 
     def _friction_start(self) -> FrictionStart | None:
@@ -391,15 +392,12 @@ class RigSpaceSimulator(ContactSimulator):
         """Scale coordinates so that flesh is within the limit of its key; return acting limits."""
         solver, c = self._solver, self._c
         far, limit = float(farthest(solver.x, solver.key, c)), self._limit * self._size
-        if not math.isfinite(far):
-            c[:] = 0.0
-            solver.place(pose, c)
-            return ("not finite",)
         if far <= limit:
             return ()
-        c *= limit / far
+        finite = math.isfinite(far)
+        c[:] = c * (limit / far) if finite else 0.0
         solver.place(pose, c)
-        return ("displacement",)
+        return ("displacement",) if finite else ("reset",)
 
     def _free_pose(self, pose: Floats, c: Floats) -> Floats:
         """Return a key pose (s,) plus the offsets of free parameters in coordinates c (K,)."""

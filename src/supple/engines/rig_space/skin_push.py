@@ -66,6 +66,11 @@ class SkinContact:
         self._force -= grip @ tangential
         self._slope += self._turn @ held.sum(axis=0)
 
+    def forces(self, change: Floats) -> Floats:
+        """Return the forces b − AΔp (k,) on the parameters after a change Δp (k,)."""
+        acting: Floats = self.pull - self.matrix @ change
+        return acting
+
     def readings(self, change: Floats) -> dict[str, Any]:
         """Return the number of contacts, and the force on them in N after a change Δp (k,)."""
         return {"contacts": self._count, "contact_force": self._force - self._slope @ change}
@@ -105,7 +110,7 @@ class SkinPush:
         obstacles: Sequence[Obstacle],
         rub: FrictionStart | None = None,
     ) -> SkinContact | None:
-        """Return the skin's contact with obstacles at a predicted pose; None if none touches it."""
+        """Return the skin's contact with obstacles at a predicted pose; None if there is none."""
         world = self._in_world(pose, root)
         touch: SkinContact | None = None
         before: Floats | None = None
@@ -138,3 +143,19 @@ class SkinPush:
         self._placement.place(pose, self._skin)
         skin: Floats = self._skin @ root[:3, :3].T + root[:3, 3]
         return skin
+
+
+def holding_work(c: Floats, push: Floats, contact: Floats) -> float:
+    """Return the work in J on coordinates c of forces and contacts (k,) that may hold flesh there.
+
+    Forces may be those of a hand's spring beyond its goal, with negative work. Contacts with
+    negative work push flesh back.
+    """
+    moved = c[: len(push)]
+    return max(abs(float(push @ moved)), float(contact @ moved))
+
+
+def elastic_energy(model: RigSpaceModel) -> float:
+    """Return ∫E dV over the moving flesh in J, with E Young's modulus."""
+    young = np.broadcast_to(model.material.young, len(model.mesh.tets))
+    return float((young * model.mesh.volumes())[model.moving_tets].sum())

@@ -85,8 +85,8 @@ def train_cubature(
 def _bounded(missed: Floats, stiffness: Floats) -> Floats:
     """Return corrections (K, K) bounded by `MOST_MISSED` times the stiffness.
 
-    Corrections are quadratic, unlike the tets' energy: a large negative one would dominate far from
-    rest, and flesh would fly apart.
+    Corrections are quadratic, unlike the tets' energy: a large negative correction would dominate
+    far from rest, and flesh would fly apart.
     """
     diagonal = np.diag(stiffness)
     lifted = stiffness + np.diag(1e-9 * diagonal + 1e-12 * diagonal.max())
@@ -101,7 +101,7 @@ def _states(
     snapshots: Sequence[Snapshot],
     rng: np.random.Generator,
 ) -> list[tuple[Floats, Floats]]:
-    """Return key poses and coordinates (K,) of the snapshots; odd ones have random modes added."""
+    """Return key poses and coordinates (K,) of the snapshots; every second has random modes."""
     k = flesh.n_free
     corrections = flesh.corrections[:, :, k:]
     modes = corrections.reshape(3 * len(corrections), flesh.size - k)

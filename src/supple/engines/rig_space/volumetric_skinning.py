@@ -34,7 +34,7 @@ ITERATIONS, SETTLED = 10, 1e-6
 
 @dataclass(frozen=True, eq=False)
 class VolumetricSkinning:
-    """Weights of surface vertices for interior ones, q = W s.
+    """Weights of surface vertices for interior vertices, q = W s.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ def trained_skinning(
 ) -> VolumetricSkinning:
     """Fit weights of a model's interior to example shapes (m, n, 3).
 
-    `neighbours` is the number of candidate surface vertices of an interior one; `drop` removes
-    unnecessary ones (Algorithm 1).
+    `neighbours` is the number of candidate surface vertices of an interior vertex; `drop` removes
+    unnecessary candidates (Algorithm 1).
     """
     interior = model.interior
     surface = np.setdiff1d(np.arange(len(model.mesh.vertices)), interior)
@@ -128,9 +128,9 @@ def example_shapes(model: RigSpaceModel, count: int) -> Floats:
 
 
 def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) -> Ints:
-    """Return indices (q, c) in `surface` of the vertices nearest to each interior one along edges.
+    """Return indices (q, c) in `surface` of the vertices nearest to interior vertices along edges.
 
-    Along edges of tets, a vertex of the belly is not near one of the arm beside it.
+    Along edges of tets, a vertex of the belly is not near a vertex of the arm beside it.
     """
     count = min(count, len(surface))
     ends = np.unique(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), axis=0)
@@ -148,14 +148,14 @@ def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) ->
 def sparse_weights(
     points: Floats, target: Floats, allowed: float, *, drop: bool = True
 ) -> tuple[Floats, Floats]:
-    """Fit weights of a few surface vertices to an interior one (hahn2013 Algorithm 1).
+    """Fit weights of a few surface vertices to an interior vertex (hahn2013 Algorithm 1).
 
     The vertex with the smallest weight, or each with weight 0, is dropped repeatedly, as long as
     the refitted error is at most the larger of `allowed` (δ, in m) and 1.5 times the error with all
     vertices. Since weights are non-negative, the L₁ norm is their sum, and the regularised fit is
     also a non-negative least-squares problem. `points` (m, c, 3) and `target` (m, 3) are the
-    surface vertices and the interior one in m examples. Return the weights (c,) of the few
-    vertices, and those of all.
+    surface vertices and the interior vertex in m examples. Return the weights (c,) of the few
+    vertices, and the weights of all.
     """
     m, c, _ = points.shape
     system = np.concatenate([points.transpose(0, 2, 1).reshape(3 * m, c), np.ones((1, c))])

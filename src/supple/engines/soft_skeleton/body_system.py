@@ -40,7 +40,7 @@ MAX_ROTATION = 1.5
 CONTACT_DAMPING = 0.03
 #: Largest acceleration in m/s² by the springs of a tracked root.
 MAX_PULL = 50.0
-#: Largest |F − I| of flesh; beyond it, flesh is cut to it.
+#: Largest |F − I| of flesh; beyond it, flesh is cut to it, unless contacts hold it.
 FARTHEST = 10.0
 #: Change of velocity in m/s within a step that counts as an impact.
 ROUGH = 0.5
@@ -74,12 +74,12 @@ class BodySystem:
         mass = _flesh_mass(model.points, model.masses, self._m)
         self._damping = _upper_rows(model.stiffness, alpha * mass)
         self._beta = beta
-        self._watch, self._found = InversionWatch(), np.zeros(3)
+        energy = float(np.mean(np.asarray(model.material.young)) * model.flesh.volumes.sum())
+        self._watch, self._found = InversionWatch(energy), np.zeros(3)
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
         self._springs = joint_springs(model.inertias, limits)
-        self._torques = np.zeros((len(model.parents), 3))
-        self._joint_forces = np.zeros((len(model.parents), 3))
+        self._torques, self._joint_forces = np.zeros((2, len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
         self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
         self.pulling, self.turned, self._tau, self._tracking = 0.0, 0.0, 0.0, 0.0
@@ -107,7 +107,7 @@ class BodySystem:
         self._springs.drags[:] = 2 * self.model.inertias * slow
 
     def set_gravity(self, gravity: Floats, rest: Floats) -> None:
-        """Set gravity (3,) in m/s², and its preload with bone rotations `rest` (K, 3, 3)."""
+        """Set gravity (3,) in m/s², and unless `sag` its preload at rotations `rest` (K, 3, 3)."""
         self.gravity[:] = gravity
         self._preload[:] = 0.0
         if not self._sag:
@@ -191,7 +191,7 @@ class BodySystem:
     ) -> None:
         """Write gradient and Hessian at the current bones, flesh and objects.
 
-        `pushed` is skin vertices (k,) and forces (k, 3) on them in N; None for no forces.
+        `pushed` has skin vertices (k,) and forces (k, 3) on them in N; None for no forces.
         """
         model, points, tau = self.model, self._points, self._tau
         gradient, hessian, bones = self._gradient, self._hessian, self._bones
@@ -303,19 +303,27 @@ class BodySystem:
             self._start_history(0.0, 0.0)
         return good
 
-    def lead_back(self, chain: BoneChain, start: BoneChain, h: float, loaded: bool) -> set[str]:
-        """Lead flesh that stays inside out to rest, after a stage of h; return acting limits.
-
-        Flesh that is stretched beyond `FARTHEST` is cut to it. Flesh in contact is not changed.
-        """
+    def restore_shape(
+        self,
+        chain: BoneChain,
+        start: BoneChain,
+        h: float,
+        skin: BodyPoints,
+        pushed: tuple[Ints, Floats] | None,
+    ) -> set[str]:
+        """Restore flesh that stays inverted, after a stage of h; return acting limits."""
         if not self._watch.is_due(h):
             return set()
         write_orientation(self.model.flesh, self.phi, self._found)
         inverted, lowest, largest = self._found.tolist()
-        touches = self._contact.count > 0
-        found, part = self._watch.update(inverted, lowest, loaded or touches, h)
+        work = by_contacts = 0.0
+        if inverted > 0.0 or largest > FARTHEST:
+            # The work of a hand's spring may be negative; such contacts push flesh back.
+            by_contacts = skin.work(chain, self.phi, self._contact.loads()) / self.stiff
+            work = max(abs(skin.work(chain, self.phi, pushed)) / self.stiff, by_contacts)
+        found, part = self._watch.update(inverted, lowest, work, h)
         limits = {"inversion"} if found else set()
-        if largest > FARTHEST and not touches:
+        if largest > FARTHEST and not self._watch.is_held(inverted, by_contacts):
             part *= FARTHEST / largest
             limits.add("displacement")
         if part < 1.0:

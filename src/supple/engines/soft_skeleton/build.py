@@ -88,7 +88,7 @@ def build(
     skeleton
         Meshes of bones, instead of bone as deep as in the anatomy; see `read_bone_meshes`.
     material, young
-        Material of the flesh, by default that of the anatomy; and Young's modulus in Pa at each
+        Material of the flesh, by default the anatomy's; and Young's modulus in Pa at each
         skin vertex.
     cubature, points
         Number of tets for the energy, and of points for the mass.
@@ -150,7 +150,7 @@ def _cubature(
     log: BuildLog,
 ) -> TetCubature:
     if method == "fitted":
-        return fitted_cubature(layer, shapes, count, seed, log.tell)
+        return fitted_cubature(layer, shapes, count, seed, log.report)
     return oblivious_cubature(layer, shapes, handles, count, seed, CUBATURES[method])
 
 

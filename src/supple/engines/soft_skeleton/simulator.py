@@ -67,7 +67,7 @@ class SoftSkeletonSimulator(ContactSimulator):
     substep
         Longest internal time step, in s.
     integrator
-        Name in `supple.dynamics.INTEGRATORS`, of one with compiled code.
+        Name of a compiled integrator in `supple.dynamics.INTEGRATORS`.
     iterations
         Newton iterations per sub-step, up to `most_iterations` if contacts change.
     tracking
@@ -118,7 +118,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self.most_iterations = max(self.iterations, most)
         self._bones = RigBones(model.rig)
         if not np.array_equal(self._bones.parents, model.parents):
-            raise SuppleError("the model's bones are not those of its rig; rebuild it")
+            raise SuppleError("the model's bones differ from its rig's; rebuild it")
         self.chain = BoneChain(model.parents, model.joints)
         self._target, self._start_chain = self.chain.fork(), self.chain.fork()
         self._skin = BodyPoints(model.skin)
@@ -348,7 +348,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         if not system.finish(chain, self._start_chain, h):
             limits.add("solver")
             self._skin.place_some(self._contact.touching, chain, self.phi)
-        limits |= system.lead_back(chain, self._start_chain, h, loads is not None)
+        limits |= system.restore_shape(chain, self._start_chain, h, self._skin, loads)
         self._contact.finish(self._skin, chain)
         self._previous_rotations[:] = self._target.rotations
         self._previous_first[:] = self._target.positions[0]

@@ -45,7 +45,7 @@ _MODES_DONE, _DERIVATIVES_DONE = 0.6, 0.95
 
 
 class VibratingBody(Protocol):
-    """Interface of a body that bases are made of, such as `ElasticBody` and `HexBody`."""
+    """Interface of a body for which bases can be computed, such as `ElasticBody` and `HexBody`."""
 
     rest: Floats
 
@@ -133,8 +133,8 @@ def derivative_basis(
     """Reduce linear modes and their derivatives to `count` principal directions.
 
     Mass-PCA of {(λ₁/λ_i) Ψ_i} ∪ {(λ₁²/(λ_i λ_j)) Φ_ij}, i ≤ j, with mass-normalised derivatives
-    Φ_ij (barbic2005 §5.1, eq. 16). Those of a free body are balanced by inertial forces and have
-    no rigid part (appendix D).
+    Φ_ij (barbic2005 §5.1, eq. 16). Derivatives of a free body are balanced by inertial forces
+    and have no rigid part (appendix D).
 
     Parameters
     ----------

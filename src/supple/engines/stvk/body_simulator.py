@@ -48,7 +48,7 @@ class StvkStep(NamedTuple):
     """Seconds since the reset."""
     limits: tuple[str, ...]
     """``"stiffness"`` if the system was not positive definite and was shifted; ``"inversion"`` if
-    parts of the body are inside out, or it is led back from there."""
+    parts of the body are inverted, or the body is being restored."""
     readings: Mapping[str, Any] = MappingProxyType({})
     """Results of the step by name; always empty for these bodies."""
 
@@ -148,7 +148,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def inverted_steps(self) -> int:
-        """Number of steps since `reset` in which parts of the body were inside out."""
+        """Number of steps since `reset` in which parts of the body were inverted."""
         return int(self._counts[3])
 
     def set_material(self, group: int = 0, **changed: Unpack[MaterialChange]) -> None:

@@ -98,9 +98,9 @@ def stvk_parts(
 ) -> Floats:
     """Return coefficients of the tangent of each group for λ = 1, μ = 0, and for λ = 0, μ = 1.
 
-    The tangent is Σ λ_g parts[g, 0] + μ_g parts[g, 1], with parts (g, 2, r(r+1)/2, 1 + r +
-    r(r+1)/2), the same bits for any number of threads. `group` (p,) is that of each strain point,
-    and `basis` (n, 3, r) is U.
+    The tangent is Σ λ_g parts[g, 0] + μ_g parts[g, 1]. The shape of parts is (g, 2, r(r+1)/2,
+    1 + r + r(r+1)/2). The result has the same bits for any number of threads. `group` (p,) is the
+    group of each strain point, and `basis` (n, 3, r) is U.
     """
     r = basis.shape[2]
     if r > MOST_MODES:

@@ -1,4 +1,4 @@
-"""Bodies whose reduced forces are cubic polynomials, and one given by the polynomial alone."""
+"""Bodies whose reduced forces are cubic polynomials, and a body given by the polynomial alone."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class CubicModel(PolynomialBody):
     tangent
         (r(r+1)/2, 1 + r + r(r+1)/2), laid out as `StvkModel.tangent`.
     mass
-        (r, r); by default the identity, which is that of mass-normalised modes.
+        (r, r); by default the identity, as for mass-normalised modes.
     surface, surface_basis
         Surface X̄, and its basis Ū (n̄, 3, r); give both or neither.
     axis_weights

@@ -1,9 +1,10 @@
-"""Watch on bodies that stay inside out, and their way back.
+"""Detection of StVK bodies that stay inverted, and their return to the rest shape.
 
-Forces of Saint Venant–Kirchhoff bodies vanish where they are squeezed flat, so that an inverted
-body can be in equilibrium. The deformation gradient F = I + Σ_k q_k G_k is sampled at some points
-of the body, a few in each step. Where samples stay inverted without a load, q is led back to zero
-along its ray until all samples are well oriented. Other steps do not change.
+Forces of a Saint Venant–Kirchhoff body vanish where it is flattened, so an inverted body can be in
+equilibrium. The deformation gradient F = I + Σ_k q_k G_k is evaluated at a few sample points in
+each step. If samples stay inverted and no load holds them (`supple.engines.common.inversion`), q is
+scaled towards zero in each step until det F exceeds `RESTORED` at all samples. Other steps do not
+change.
 """
 
 from __future__ import annotations
@@ -14,27 +15,31 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
-from supple.engines.common.inversion import PATIENCE, RESTORED, RETURN
+from supple.engines.common.inversion import HOLDS, LONGEST, PATIENCE, RESTORED, RETURN
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 
-#: Number of samples, and the number of neighbours that F is fitted to.
-SAMPLES, NEIGHBOURS = 40, 12
-#: Samples of a block, which are evaluated together, and the time in s in which all are looked at.
+#: Largest number of samples, and that of bodies with fewer modes than `FEW_MODES`, whose steps take
+#: a few microseconds.
+SAMPLES, FEW_SAMPLES, FEW_MODES = 256, 128, 20
+#: Numbers of neighbours that F is fitted to: the first ones with which at least a part of the
+#: samples is well fitted.
+NEIGHBOURS, ENOUGH = (8, 12, 24, 48, 96, 192), 0.5
+#: Samples per block, evaluated together, and the period in s in which all samples are checked.
 BLOCK, SWEEP = 4, 0.02
 #: Part of the samples that must be inverted.
 INVERTED = 0.04
 #: Largest relative error of the fitted F of a sample, and its least thickness relative to its
 #: length: neighbours may lie on other parts of the body, or in a plane.
 POOR_FIT, THIN = 0.5, 1e-3
-#: Largest |F − I| at the start of the way back; farther q is cut.
+#: Largest |F − I| at the start of the restoration; a larger q is scaled down.
 FARTHEST = 10.0
 #: Entries of `WatchArrays.progress`: next block, inverted samples in this sweep and in the last
-#: one, whether the body is to be led back, whether the last step did, and steps since the last
-#: block.
-NEXT, FOUND, FOUND_BEFORE, LEADING, LED, SKIPPED = range(6)
+#: sweep, whether the body is being restored, whether the last step restored it, and steps since
+#: the last block.
+NEXT, FOUND, FOUND_BEFORE, RESTORING, RESTORED_NOW, SKIPPED = range(6)
 
 
 class WatchArrays(NamedTuple):
@@ -43,26 +48,27 @@ class WatchArrays(NamedTuple):
     blocks: Floats  # (b, r, 36) G of the samples of a block; zeros fill up the last one
     reaches: Floats  # (r,) largest spectral norm of G over the samples, of each column
     weight: Floats  # (r,) reduced weight: other forces are loads
-    least: Floats  # (1,) number of samples that must be inverted
-    lasting: Floats  # (1,) seconds for which samples have been inverted
+    bounds: Floats  # (2,) number of samples that must be inverted, and ∫E dV in J of a sample
+    lasting: Floats  # (1,) seconds for which samples have been inverted, or the body restored
     progress: Ints  # (6,) see `NEXT`
     entries: Floats  # (36,) scratch: F − I of the samples of a block
 
     @classmethod
     def of(cls, model: StvkModel | CubicModel, weight: Floats) -> WatchArrays:
         """Return arrays for a model; without a mesh there are no samples, and nothing acts."""
-        r, gradients = model.modes, np.zeros((0, 9, model.modes))
+        r, gradients, energy = model.modes, np.zeros((0, 9, model.modes)), 0.0
         if isinstance(model, StvkModel):
             gradients = sampled_gradients(model.rest, model.basis)
+            energy = _elastic_energy(model)
         count = len(gradients)
         squares = gradients.reshape(-1, 3, 3, r).transpose(0, 3, 1, 2)
         reaches = np.linalg.norm(squares, 2, axis=(2, 3)).max(axis=0, initial=0.0)
         filled = np.zeros((-(-count // BLOCK) * BLOCK, 9, r))
         filled[:count] = gradients
         blocks = np.ascontiguousarray(filled.reshape(-1, 9 * BLOCK, r).swapaxes(1, 2))
-        least, progress = np.array([INVERTED * count]), np.zeros(6, np.int64)
-        entries = np.zeros(9 * BLOCK)
-        return cls(blocks, reaches, weight.copy(), least, np.zeros(1), progress, entries)
+        bounds = np.array([INVERTED * count, energy / max(count, 1)])
+        progress, entries = np.zeros(6, np.int64), np.zeros(9 * BLOCK)
+        return cls(blocks, reaches, weight.copy(), bounds, np.zeros(1), progress, entries)
 
     def reset(self) -> None:
         """Restart the watch."""
@@ -70,18 +76,26 @@ class WatchArrays(NamedTuple):
 
 
 def sampled_gradients(rest: Floats, basis: Floats) -> Floats:
-    """Return ∂u/∂X (s, 9, r) at vertices spread over the body, fitted to neighbouring vertices."""
-    moving = np.flatnonzero(basis.any(axis=(1, 2)))
-    spread = moving[_spread(rest[moving], SAMPLES)]
-    count = min(NEIGHBOURS + 1, len(rest))
-    near = cKDTree(rest).query(rest[spread], k=count)[1].reshape(len(spread), count)
-    edges = rest[near] - rest[near].mean(axis=1, keepdims=True)
-    moved = (basis[near] - basis[near].mean(axis=1, keepdims=True)).reshape(*near.shape, -1)
-    fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
-    r = basis.shape[2]
-    chosen = _well_fitted(edges, moved, fitted, r)
-    turned = fitted.reshape(len(spread), 3, 3, r).swapaxes(1, 2)
-    return np.ascontiguousarray(turned[chosen].reshape(-1, 9, r))
+    """Return ∂u/∂X (s, 9, r) at vertices spread over the body, fitted to neighbouring vertices.
+
+    The nearest vertices may lie in a plane, or too far apart for an affine fit. Samples without a
+    good fit are left out, unless no sample has one.
+    """
+    r, moving = basis.shape[2], np.flatnonzero(basis.any(axis=(1, 2)))
+    spread = moving[_spread(rest[moving], SAMPLES if r >= FEW_MODES else FEW_SAMPLES)]
+    tree, best = cKDTree(rest), np.full(len(spread), np.inf)
+    gradients = np.zeros((len(spread), 9, r))
+    for neighbours in NEIGHBOURS:
+        left = np.flatnonzero(best > POOR_FIT)
+        if len(left) <= (1 - ENOUGH) * len(spread):
+            break
+        count = min(neighbours + 1, len(rest))
+        near = tree.query(rest[spread[left]], k=count)[1].reshape(len(left), count)
+        fitted, errors = _fits(rest[near], basis[near])
+        better = errors < best[left]
+        best[left[better]], gradients[left[better]] = errors[better], fitted[better]
+    good = best <= POOR_FIT if (best <= POOR_FIT).any() else best < np.inf
+    return np.ascontiguousarray(gradients[good])
 
 
 def _spread(points: Floats, most: int) -> Ints:
@@ -94,47 +108,65 @@ def _spread(points: Floats, most: int) -> Ints:
     return np.array(listed, np.int64)
 
 
-def _well_fitted(edges: Floats, moved: Floats, fitted: Floats, r: int) -> Bools:
-    """Return which samples have neighbours in space whose motion is nearly affine."""
+def _fits(points: Floats, basis: Floats) -> tuple[Floats, Floats]:
+    """Return ∂u/∂X (s, 9, r) fitted to points (s, k, 3) that move by `basis` (s, k, 3, r).
+
+    Also return their relative errors (s,), which are infinite for points in a plane.
+    """
+    edges = points - points.mean(axis=1, keepdims=True)
+    r = basis.shape[3]
+    moved = (basis - basis.mean(axis=1, keepdims=True)).reshape(*basis.shape[:2], -1)
+    fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
     left = (moved - edges @ fitted).reshape(len(edges), -1, r)
     scale = np.linalg.norm(moved.reshape(len(edges), -1, r), axis=1)
     largest = scale.max(axis=0, initial=0.0) + 1e-300
     errors = np.linalg.norm(np.linalg.norm(left, axis=1) / largest, axis=1)
+    errors /= np.linalg.norm(scale / largest, axis=1) + 1e-300
     sizes = np.linalg.svd(edges, compute_uv=False)
     thick = sizes[:, -1] > THIN * sizes[:, 0] if sizes.shape[1] == 3 else np.zeros(len(edges), bool)
-    found: Bools = thick & (errors <= POOR_FIT * np.linalg.norm(scale / largest, axis=1))
-    return found
+    turned = fitted.reshape(len(edges), 3, 3, r).swapaxes(1, 2).reshape(-1, 9, r)
+    return turned, np.where(thick, errors, np.inf)
+
+
+def _elastic_energy(model: StvkModel) -> float:
+    """Return ∫E dV over the body in J, with E Young's modulus."""
+    groups = model.groups
+    if model.inertia is None:  # a model of an old file
+        return float(groups.young.mean() * np.prod(np.ptp(model.rest, axis=0)))
+    return float(groups.young @ model.inertia.volumes)
 
 
 @compiled_sums
-def watch_inversion(h, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Look at some samples after a step of h; change q, v and a of a body that is led back.
+def watch_inversion(h, force, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Check some samples after a step of h; change q, v and a of a body that is being restored.
 
-    Returns whether samples are inverted or the body is led back. A `loaded` body is not.
+    Returns whether samples are inverted or the body is being restored. `force` (r,) are the reduced
+    forces, with the weight; a body that they hold inverted is not restored.
     """
     progress, count = watch.progress, len(watch.blocks)
-    progress[LED] = 0
-    if progress[LEADING]:
-        _lead_back(math.exp(-h / RETURN), watch, q, v, a)
+    progress[RESTORED_NOW] = 0
+    if progress[RESTORING]:
+        watch.lasting[0] += h
+        _restore(math.exp(-h / RETURN), watch, q, v, a)
         return True
     progress[SKIPPED] += 1
     if progress[SKIPPED] * h * count >= SWEEP:
-        _look(h * progress[SKIPPED], loaded, watch, q, v, a)
-    return max(progress[FOUND], progress[FOUND_BEFORE]) > watch.least[0]
+        _check_blocks(h * progress[SKIPPED], force, watch, q, v, a)
+    return max(progress[FOUND], progress[FOUND_BEFORE]) > watch.bounds[0]
 
 
 @compiled_sums
-def is_loaded(force, watch):  # type: ignore[no-untyped-def]
-    """Return whether reduced forces (r,) are others than the weight."""
-    loaded = False
-    for i in range(len(force)):
-        loaded |= force[i] != watch.weight[i]
-    return loaded
+def _is_held(force, watch, q):  # type: ignore[no-untyped-def]
+    """Return whether forces other than the weight hold the samples that are inverted."""
+    work = 0.0
+    for i in range(len(q)):
+        work += (force[i] - watch.weight[i]) * q[i]
+    return abs(work) > HOLDS * watch.bounds[1] * watch.progress[FOUND]
 
 
 @compiled_sums
-def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Look at the next blocks, `seconds` after the last ones; begin the way back if it is time."""
+def _check_blocks(seconds, force, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Check the next blocks, `seconds` after the last check; start the restoration when due."""
     progress, count, bound = watch.progress, len(watch.blocks), 0.0
     progress[SKIPPED] = 0
     for i in range(len(q)):
@@ -149,14 +181,14 @@ def _look(seconds, loaded, watch, q, v, a):  # type: ignore[no-untyped-def]
     progress[NEXT] = end
     if end < count:
         return
-    if progress[FOUND] <= watch.least[0]:
+    if progress[FOUND] <= watch.bounds[0] or _is_held(force, watch, q):
         watch.lasting[0] = max(0.0, watch.lasting[0] - 0.5 * SWEEP)
-    elif not loaded:
+    else:
         watch.lasting[0] += max(SWEEP, seconds)
     progress[FOUND_BEFORE], progress[FOUND], progress[NEXT] = progress[FOUND], 0, 0
     if watch.lasting[0] > PATIENCE:
-        progress[LEADING] = 1
-        _lead_back(min(1.0, FARTHEST / bound), watch, q, v, a)
+        progress[RESTORING], watch.lasting[0] = 1, 0.0
+        _restore(min(1.0, FARTHEST / bound), watch, q, v, a)
 
 
 @compiled_fused
@@ -167,17 +199,17 @@ def _restart(watch):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def _lead_back(part, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Scale q by `part` and stop it; end the way back if all samples are well oriented."""
+def _restore(part, watch, q, v, a):  # type: ignore[no-untyped-def]
+    """Scale q by `part`, zero v and a; end the restoration if all samples are fine, or in time."""
     for i in range(len(q)):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0
     flat = 0
     for block in range(len(watch.blocks)):
         flat += _count_below(RESTORED, watch.blocks[block], q, watch.entries)
-    if flat == 0:
+    if flat == 0 or watch.lasting[0] > LONGEST:
         _restart(watch)
-    watch.progress[LED] = 1
+    watch.progress[RESTORED_NOW] = 1
 
 
 @compiled_fused

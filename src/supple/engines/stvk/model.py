@@ -240,8 +240,8 @@ class StvkModel(StoredModel, PolynomialBody):
     ) -> StvkModel:
         """Build a model in a given basis U, (n, 3, r) or (3n, r), of independent columns.
 
-        Vertices that are `fixed` must not move in it; a body with fixed vertices cannot fly
-        (`FreeStvkSimulator`). The other parameters are those of `build`.
+        Vertices that are `fixed` must not move in it. `FreeStvkSimulator` needs a body without
+        fixed vertices. The other parameters are as for `build`.
         """
         points = StrainPoints.of(mesh, order)
         grouped = MaterialGroups.of(material, points.n_elements, groups)

@@ -12,7 +12,7 @@ the angular velocity in the body's frame and v = q̇
     I(q) = Σ m (|y|² 1 − y yᵀ),   h(q) = Σ m y × ∂y/∂q,   M = Σ m ∂y/∂qᵀ ∂y/∂q.
 
 Measuring from the mass centre is no restriction: a translation in the basis only moves c. The
-coupling h is needed, as shapes may rotate the body, and those of a deformed body always do.
+coupling h is needed, as shapes may rotate the body, and shapes of a deformed body always do.
 """
 
 from __future__ import annotations

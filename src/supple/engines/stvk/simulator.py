@@ -50,13 +50,13 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         Time step in s.
     integrator
         ``"newmark"`` (β = ¼, γ = ½: second order, conserves energy of resolved motion) or
-        ``"backward-euler"`` (damps fast motion most); any that is `trapezoidal` in
+        ``"backward-euler"`` (damps fast motion most); any integrator that is `trapezoidal` in
         `supple.dynamics.integrators`.
     iterations
         Largest number of Newton iterations of a step, up to 1000. One is the paper's choice for
         real time; several end at convergence.
     dtype
-        Of the coefficients: float64, or float32 for half the time and seven digits.
+        Type of the coefficients: float64, or float32 for half the time and seven digits.
     alpha, beta
         Rayleigh damping, in 1/s and s.
     gravity
@@ -145,7 +145,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
 
     @property
     def arrays(self) -> StepArrays:
-        """Arrays that `advance` reads and writes; new ones after each change of the material."""
+        """Arrays that `advance` reads and writes; new arrays after each change of the material."""
         return self._arrays
 
     @property

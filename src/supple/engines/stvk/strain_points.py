@@ -32,7 +32,7 @@ class StrainPoints:
 
     A linear tet has one point, a trilinear hexahedron eight or more. Any element with k corners and
     shape functions can be described. `corners` (p, k) are vertices with nonzero shape functions at
-    a point, `slopes` (p, k, 3) gradients ∂N/∂X of those there, in 1/m, and `shares` (p, k) volumes
+    a point, `slopes` (p, k, 3) gradients ∂N/∂X of these, in 1/m, and `shares` (p, k) volumes
     in m³ lumped to each corner; rows sum to `volumes` (p,). `element` (p,) is the mesh's
     element of a point.
     """
@@ -214,7 +214,7 @@ class MaterialGroups:
         poisson: float | None = None,
         density: float | None = None,
     ) -> MaterialGroups:
-        """Return the groups with another material for one; None keeps a value."""
+        """Return the groups with another material for one group; None keeps a value."""
         group = checked_count("the group", group, 0)
         if group >= len(self):
             raise SuppleError(f"there is no group {group}; groups are 0 to {len(self) - 1}")

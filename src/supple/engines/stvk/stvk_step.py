@@ -4,7 +4,7 @@ h − τ of an explicit step and one implicit stage of τ make all integrators t
 in `supple.dynamics.integrators`: M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w,
 with D = αM + βK, K taken where Newton's method begins.
 
-The tangent's coefficients are read as half of a symmetric matrix, in one stream. Those of K₂ are
+The tangent's coefficients are read as half of a symmetric matrix, in one stream. For K₂ they are
 symmetric in all four of a, b, c, d. With squares of q halved, they are a symmetric matrix of pairs
 ab by pairs cd, of which a step reads one half: it takes as long as its coefficients take to arrive
 from memory. The half is stored as it is read: in blocks of four rows by eight columns, pairs
@@ -26,7 +26,7 @@ from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.compiled.simd import LANES, WORD, VectorCode, vector_kernel
 from supple.compiled.tables import ArgumentTable, table_contents
-from supple.engines.stvk.inversion_watch import WatchArrays, is_loaded, watch_inversion
+from supple.engines.stvk.inversion_watch import WatchArrays, watch_inversion
 from supple.linalg.upper_triangle import cholesky, solve
 
 #: Rows of a block of coefficients.
@@ -158,7 +158,7 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
         q[i] = start_q[i] + tau * w[i]
         v[i] = w[i]
         a[i] = (w[i] - start_v[i]) / tau
-    counts[3] += watch_inversion(h, is_loaded(force, body.watch), body.watch, q, v, a)
+    counts[3] += watch_inversion(h, force, body.watch, q, v, a)
     return True
 
 
@@ -270,7 +270,7 @@ def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-d
 
 @compiled_fused
 def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """Write (1 + τα + shift) M + τβ K_D + τ² K to the upper triangle, K_D that of damping."""
+    """Write (1 + τα + shift) M + τβ K_D + τ² K to the upper triangle; K_D is for damping."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
     inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
     at = 0

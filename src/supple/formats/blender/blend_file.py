@@ -153,7 +153,7 @@ def write_blend(
 
 
 def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """Let Blender write a file and its point caches, then replace both old ones, or neither.
+    """Let Blender write a file and its point caches, then replace both old files, or neither.
 
     Caches of other clips are kept, since the source may be the file itself.
     """

@@ -42,7 +42,7 @@ class _Layout(NamedTuple):
 
     @property
     def column_bytes(self) -> int:
-        """Bytes of one column; those of a matrix are padded to a multiple of four."""
+        """Bytes of one column; columns of a matrix are padded to a multiple of four."""
         size = self.rows * self.dtype.itemsize
         return size if self.columns == 1 else -(-size // 4) * 4
 

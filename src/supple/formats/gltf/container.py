@@ -229,7 +229,7 @@ class Buffers:
     def _decode_uri(self, index: int, uri: str) -> bytes:
         begin = DATA_URI.match(uri)
         if begin is None:
-            self._notes.fail("INVALID_URI", f"buffer {index} has the data URI {quoted(uri)}")
+            self._notes.fail("INVALID_URI", f"buffer {index} has an invalid data URI {quoted(uri)}")
         if begin["media"].lower() not in MEDIA_TYPES:
             media = f"buffer {index} is of media type {quoted(begin['media'])}"
             self._notes.warn("BUFFER_DATA_URI_MIME_TYPE_INVALID", f"{media}; read as bytes")

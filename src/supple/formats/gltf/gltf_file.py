@@ -1,4 +1,4 @@
-"""A glTF file that is being extended: its JSON, and its bytes followed by new ones."""
+"""A glTF file that is being extended: its JSON, and its bytes followed by new bytes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class GltfFile:
         start = len(self.binary)
         self.binary.extend(data)
         if start + len(data) > LARGEST - 2**20:
-            raise FormatError("the .glb would have more than 4 GiB; allow a larger error")
+            raise FormatError("the .glb would exceed 4 GiB; use a larger error for the shapes")
         if self.buffer == len(self.part("buffers")):
             self.add("buffers", {"byteLength": 0})
         self.json["buffers"][self.buffer]["byteLength"] = len(self.binary)
@@ -124,7 +124,7 @@ class GltfFile:
         chunks += self.chunks
         total = 12 + sum(8 + len(data) for _, data in chunks)
         if total > LARGEST:
-            raise FormatError("the .glb would have more than 4 GiB; allow a larger error")
+            raise FormatError("the .glb would exceed 4 GiB; use a larger error for the shapes")
         parts = [MAGIC, struct.pack("<II", 2, total)]
         for kind, data in chunks:
             parts += [struct.pack("<II", len(data), kind), data]
@@ -152,8 +152,8 @@ def _as_text(tree: dict[str, Any]) -> bytes:
 def open_unchanged(path: Path, source: Path, data: bytes) -> tuple[bytes, GltfFile]:
     """Open a file to extend it and write it to `path`, with nothing else changed.
 
-    Returns the bytes of the file without additions, and the same file, open. The bytes are those of
-    the file, or have all buffers and images inside if these could not be found from the new path,
+    Returns the bytes of the file without additions, and the same file, open. The bytes equal the
+    file's, or have all buffers and images inside if these could not be found from the new path,
     or if the file changes between .glb and .gltf.
     """
     notes = Notes(source.name)

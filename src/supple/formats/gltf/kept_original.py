@@ -50,7 +50,7 @@ def keep_original(
 ) -> None:
     """Store the original behind the new bytes of a file, with a record named `added`.
 
-    `file` is an extended `GltfFile` whose binary begins with that of the original. `original` needs
+    `file` is an extended `GltfFile` whose binary begins with the original's. `original` needs
     no other files; `outer` is the file that it was made from, if that needs other files. `details`
     are plain values for the record.
     """

@@ -1,7 +1,7 @@
 """Gmsh ``.msh`` files, versions 2 and 4.1, text and binary: nodes, tets, physical groups.
 
 meshio allocates by the numbers that a file declares (a node numbered 10^10 takes 80 GB), and lets
-node number 0 wrap around to the last one.
+node number 0 wrap around to the last node.
 """
 
 from __future__ import annotations

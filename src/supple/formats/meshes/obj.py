@@ -71,7 +71,7 @@ def _position(name: str, number: int, words: list[str]) -> list[float]:
 
 
 def _corners(name: str, number: int, words: list[str], n_so_far: int) -> list[int]:
-    """Return vertex indices from 0; negative ones count back from the last vertex."""
+    """Return vertex indices from 0; negative indices count back from the last vertex."""
     corners = []
     for word in words[1:]:
         try:

@@ -174,7 +174,7 @@ _Parts = tuple[
 
 
 def _parts(path: Path, sections: list[_Section], of: type[TetMesh | HexMesh]) -> _Parts:
-    """Return vertices, elements, sets, materials and regions; elements must be those of `of`."""
+    """Return vertices, elements, sets, materials and regions; elements must be of class `of`."""
     name = path.name
     table = _numbered_table(name, _only(name, sections, "VERTICES").rows, "vertices", 3)
     first_vertex = _first_number(name, table, "vertices")
@@ -274,10 +274,7 @@ class _Section:
 
 
 def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
-    """Return the sections of a file and of included files.
-
-    `data` is the file's content; it is read if None.
-    """
+    """Return the sections of a file, with content `data` or read if None, and of included files."""
     data = read_bytes(path, (".veg",)) if data is None else data
     text = as_text(path.name, data)
     return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))

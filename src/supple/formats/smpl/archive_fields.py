@@ -42,7 +42,7 @@ def named_errors(name: str) -> Iterator[None]:
 
 
 def read_fields(path: str | Path, names: Iterable[str]) -> dict[str, Any]:
-    """Return those of the named fields that a file has: arrays, numbers, text.
+    """Return the named fields that a file has: arrays, numbers, text.
 
     `path` is an ``.npz``, ``.smpl`` or ``.pkl`` file; nothing in it is executed. Raises FormatError
     when it is damaged, or a named field is an array of objects.

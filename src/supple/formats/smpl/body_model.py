@@ -247,7 +247,7 @@ def read_body_model(path: str | Path) -> BodyModel:
 
 @np.errstate(all="ignore")  # numbers that overflow are not finite, which is an error
 def body_of_fields(name: str, fields: dict[str, Any]) -> BodyModel:
-    """Return the body of a file's fields, checked; `name` is that of the file, for messages."""
+    """Return the body of a file's fields, checked; `name` is the file's name, for messages."""
     missing = [field for field in NEEDED if not isinstance(fields.get(field), np.ndarray)]
     if missing:
         what = "is not a body model" if len(missing) == len(NEEDED) else "is incomplete"

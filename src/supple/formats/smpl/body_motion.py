@@ -1,6 +1,6 @@
 """Motions of parametric bodies: AMASS in both layouts, hand clips, and Meshcapade's ``.smpl``.
 
-Joints are matched to a body by name; joints that the file lacks stay at rest, and those that the
+Joints are matched to a body by name; joints that the file lacks stay at rest, and joints that the
 body lacks are ignored. The root joint's rotation and the translation become the motion's root; z up
 is converted to y up.
 """
@@ -58,7 +58,7 @@ class MotionFile:
     layout : JointLayout
         Names of the joints, in the order of `poses`.
     poses : (t, k) array
-        Axis-angle of each joint; a hand may have that of the wrist and k − 3 coefficients of
+        Axis-angle of each joint; a hand may have its wrist's and k − 3 coefficients of
         principal components instead.
     translations : (t, 3) array
     rate : float
@@ -171,7 +171,7 @@ def _motion_of_fields(
 
 
 def _poses(fields: dict[str, Any]) -> tuple[Floats, JointLayout]:
-    """Return rotation vectors (t, 3 joints), or those of a hand in fewer numbers; and layout."""
+    """Return rotation vectors (t, 3 joints), or a hand's in fewer numbers; and the layout."""
     if "poses" in fields:
         values = _numeric("poses", fields["poses"])
         if values.ndim == 3 and values.shape[2] == 3:

@@ -52,13 +52,13 @@ def load_body(
     motion : str or Path, optional
         A motion of AMASS, a clip of a hand, or a ``.smpl`` file; see `read_body_motion`.
     betas : (b,) array or "motion"
-        Coefficients of shape, at most as many as the body has; "motion" for those of the motion.
+        Coefficients of shape, at most as many as the body has; "motion" for those in `motion`.
     expression : (e,) array
         Coefficients of a facial expression, for SMPL-X.
     rate, up
-        Frame rate and upward axis of the motion, in place of those in its file.
+        Frame rate and upward axis of the motion, in place of the file's values.
     mirror_shapes : bool, optional
-        Whether to mirror shape directions in x: files of left hands often have those of right ones.
+        Whether to mirror shape directions in x: files of left hands often have a right hand's.
         By default only for a MANO file named "left" whose directions look mirrored.
     closed : bool
         Whether to close holes, such as a hand's at the wrist, by triangles between their vertices.

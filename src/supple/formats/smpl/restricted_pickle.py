@@ -49,7 +49,7 @@ _MARK = object()
 def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]:
     """Return fields of a pickled dict: arrays, numbers, text; None for other values.
 
-    `name` is that of the file, for messages. Raises FormatError for anything but a dict of arrays:
+    `name` is the file's name, for messages. Raises FormatError for anything but a dict of arrays:
     names that no body model has, objects, arrays of objects, damaged or truncated data.
     """
     try:
@@ -194,7 +194,7 @@ def _name_line(machine: _Machine) -> Name:
 
 
 def _named(module: Any, name: Any) -> Name:
-    """Return the meaning of a global name; only those of body models are allowed."""
+    """Return the meaning of a global name; only names of body models are allowed."""
     is_text = isinstance(module, str) and isinstance(name, str)
     meaning = NAMES.get((module, name)) if is_text else None
     if meaning is None:

@@ -105,7 +105,7 @@ def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
 
 
 def located(layer: Any, asset: str, folder: Path) -> tuple[str, str]:
-    """Return "" and the path of a file that a layer names, or why it cannot be opened and ""."""
+    """Return "" and the path of a file that a layer names, or the reason of a refusal and ""."""
     if asset.startswith("`"):
         return "is a path expression, which is not supported", ""
     path = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)

@@ -279,7 +279,7 @@ def _content(file: Path, inner: str | None) -> bytes:
 
 
 def holds_usd_flesh(path: Path) -> bool:
-    """Return whether a file is a layer with flesh, or a package with one and its original."""
+    """Return whether a file is a layer with flesh, or a package with a layer and its original."""
     if find_spec("pxr") is None or not path.is_file():
         return False
     try:

@@ -139,7 +139,7 @@ def run_child(
 ) -> dict[str, Any]:
     """Send a request to a child process and return the answer.
 
-    `name` is that of the file, for messages. `folder` has the request, the answer and their files.
+    `name` is the file's name, for messages. `folder` has the request, the answer and their files.
     `work` is the number of bytes that the process handles; limits of time and memory depend on it.
     Raises FormatError when the process cannot start, takes too long, dies, or answers with an
     error.
@@ -158,7 +158,7 @@ def run_child(
         what = f"the process that {child.does} USD failed"
         raise FormatError(f"{name}: {what} ({error})") from error
     if not answer.exists() or code != 0:
-        raise FormatError(f"{name}: {_cause_of_death(code, output)}")
+        raise FormatError(f"{name}: {_failure_reason(code, output)}")
     result: dict[str, Any] = receive(answer)
     if "error" in result:
         raise FormatError(f"{name}: {result['error']}")
@@ -286,7 +286,7 @@ def _environment() -> dict[str, str]:
     return {**inherited, "PXR_WORK_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _cause_of_death(code: int, printed: str) -> str:
+def _failure_reason(code: int, printed: str) -> str:
     lines = printed.strip().splitlines()
     if code < 0:
         is_signal = -code in {entry.value for entry in signal.Signals}

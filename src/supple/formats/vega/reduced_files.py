@@ -4,7 +4,7 @@ A ``.cub`` file has four little-endian int32: the number of coordinates r and th
 quadratic and cubic monomials, r, r(r + 1)/2 and r(r + 1)(r + 2)/6; then float64 coefficients, all
 linear ones, all quadratic, all cubic. Within each, the components of the force follow each other,
 each with all its monomials in lexicographic order: q_i, q_i q_j with i ≤ j, q_i q_j q_k with i ≤ j
-≤ k. A coefficient belongs to the whole monomial: that of q₀q₁ includes q₁q₀.
+≤ k. A coefficient belongs to the whole monomial: the coefficient of q₀q₁ includes q₁q₀.
 
 A modal matrix has int32 rows and columns, then the columns one by one, in float64, or in float32 in
 files for rendering (``.float``); the size of the file distinguishes them. Rows are 3v + c for

@@ -155,7 +155,7 @@ def _shapes(name: str, modes: str | Path | ArrayLike, n_vertices: int, r: int) -
 def write_vega(path: str | Path, model: StvkModel | CubicModel) -> list[Path]:
     """Write a model for VegaFEM's simulator of reduced bodies; no file is left half written.
 
-    The modes of a mesh go to ``A.U`` beside ``A.cub``; those of the surface, if there is one, to
+    The modes of a mesh go to ``A.U`` beside ``A.cub``; the modes of the surface, if any, to
     ``A.URendering.float``, and the surface to ``A.obj``.
 
     Returns
@@ -212,7 +212,7 @@ def veg_material_groups(veg: VegFile[TetMesh] | VegFile[HexMesh]) -> NDArray[np.
 def veg_material(veg: VegFile[TetMesh] | VegFile[HexMesh], kind: str = "stvk") -> Material:
     """Return a `Material` with the file's density, Young's modulus and Poisson's ratio by element.
 
-    Raises FormatError if an element has no material, or one of another kind than ENU.
+    Raises FormatError if an element has no material, or a material of another kind than ENU.
     """
     groups = veg_material_groups(veg)
     if (groups < 0).any():

@@ -20,7 +20,7 @@ from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.step_options import INTEGRATOR
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, print_columns, rounded
-from supple.lab.fidelity.budget import BASES, PLAYS, Budget
+from supple.lab.fidelity.budget import BASES, VARIANTS, Budget
 from supple.lab.fidelity.truth import plain_option
 from supple.playback.bake_plan import bake_plan, bake_simulator, stable_stiffness
 from supple.playback.character_models import prepared_model
@@ -35,8 +35,8 @@ RATE = 90.0
 _PERCENT = ".1%"
 #: Longest duration of a motion in s, and fewest frames.
 LONGEST, FEWEST = 60.0, 10
-#: Parts of the budget: name, play or basis, and key of the row: ``error`` is the distance from the
-#: reference, ``change`` the distance between two plays.
+#: Parts of the budget: name, variant or basis, key of the row: ``error`` is the distance from the
+#: reference, ``change`` the distance between two simulations.
 PARTS = (
     ("all of it", "live", "error"),
     ("time step, full", "full", "error"),
@@ -65,11 +65,11 @@ DRAWN = tuple(
 class BudgetOptions:
     """Options of `measure`; None stands for the default of `supple bake`."""
 
-    #: Name of a motion of each character; by default that of `supple bake`.
+    #: Name of a motion of each character; by default as in `supple bake`.
     motion: str | None = None
     seconds: float = 1.0
-    tets: int | None = None  # number of tets; by default that of `supple bake`
-    #: Numbers of modes and poses; by default those of `supple bake`.
+    tets: int | None = None  # number of tets; by default as in `supple bake`
+    #: Numbers of modes and poses; by default as in `supple bake`.
     modes: int | None = None
     most_poses: int | None = None
     #: Elastic cubature tets for each mode, and half as many vertices; by default three.
@@ -91,7 +91,7 @@ class BudgetOptions:
         return cache_folder() / "fidelity" if self.folder is None else self.folder
 
     def building(self) -> dict[str, Any]:
-        """Return options of the build that differ from those of `supple bake`."""
+        """Return options of the build that differ from the defaults of `supple bake`."""
         names = ("tets", "modes", "most_poses")
         changes = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.cubature is not None:
@@ -150,14 +150,14 @@ def _measured(name: str, options: BudgetOptions, quiet: bool) -> dict[str, Any]:
         "forces": model.report.get("elastic_error", {}),
         "firmer": stable_stiffness(model, plan, scaled_loads=ready.scaled_loads),
     }
-    with task_bar(quiet) as tell:
+    with task_bar(quiet) as progress:
 
         def report(part: float, text: str) -> None:
-            tell(part, f"{row['character']}, {text}")
+            progress(part, f"{row['character']}, {text}")
 
         budget = Budget(model, motion, RATE, settings, options.accuracy, options.storage, report)
         row["truth"] = budget.figures
-        row["plays"] = {name: budget.play(name) for name in budget.plays}
+        row["plays"] = {name: budget.variant_row(name) for name in budget.variants}
         row["bases"] = {name: budget.basis(name) for name in BASES}
     row["took_s"] = round(perf_counter() - began, 1)
     return rounded(row, 4)
@@ -172,7 +172,7 @@ def _beginning(clip: Motion, seconds: float) -> Motion:
 
 
 def _figure(row: dict[str, Any], name: str, key: str) -> float | None:
-    """Return a number from the row of a play or a basis; None if it is missing."""
+    """Return a number of a simulation or a basis in `row`; None if it is missing."""
     value = (row.get("plays", {}) | row.get("bases", {})).get(name, {}).get(key)
     return None if value is None else float(value)
 
@@ -187,7 +187,7 @@ def table(rows: list[dict[str, Any]]) -> None:
         _print_parts(measured)
         print_columns(
             measured,
-            [{PLAYS[name].about: (partial(_step_text, name), "") for name in _STEPS}],
+            [{VARIANTS[name].about: (partial(_step_text, name), "") for name in _STEPS}],
             "Other steps: % from the reference (amplitude %, ms a frame)",
             "Steps of a frame have a pose each; sub-steps share the frame's pose. Milliseconds are "
             "processor time, with the rig and the skin.",
@@ -227,7 +227,7 @@ def _print_parts(rows: list[dict[str, Any]]) -> None:
         (facts, parts, more),
         "Parts of the error, % of the RMS displacement of the reference",
         "The reference is the simulation of all tets at a converged step. Δ: difference of two "
-        "plays that differ by this one switch. Parts have different directions and do not add up. "
+        "simulations that differ in this option. Parts differ in direction and do not add up. "
         "Basis: distance of the reference from the nearest motion in the basis.",
         "character",
     )
@@ -242,7 +242,7 @@ def _step_text(name: str, row: dict[str, Any]) -> str:
     return f"{_percent(error)} ({_percent(amplitude)}, {spent or 0:.2f})"
 
 
-_STEPS = tuple(name for name, play in PLAYS.items() if play.beside == "live" and name != "fine")
+_STEPS = tuple(k for k, v in VARIANTS.items() if v.compared_to == "live" and k != "fine")
 
 
 def _span(row: dict[str, Any]) -> str:
@@ -285,7 +285,7 @@ def draw(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         0.01,
         0.005,
         "red, grey: distance from the reference; rose: the same with parts switched off; "
-        "blue: difference of two plays that differ by one switch",
+        "blue: difference of two simulations that differ in one option",
         fontsize=7,
         color=INK,
     )

@@ -2,8 +2,8 @@
 
 A step includes the rig, all sub-steps of 1/90 s and the skin, on one core. Rig-space physics (RSP,
 Hahn et al. 2012) is timed with Jacobians by finite differences in every iteration, as in the
-paper, and with analytic ones. Cases are scenes with free parameters, and generated characters: a
-trunk (on a wire) or a belly (joint and blend shapes) has any number of parameters.
+paper, and with analytic Jacobians. Cases are scenes with free parameters, and generated characters:
+a trunk (on a wire) or a belly (joint and blend shapes) has any number of parameters.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _finished(row: dict[str, Any], paper: PaperTimes | None) -> dict[str, Any]:
 
 
 def table(rows: list[dict[str, Any]]) -> None:
-    """Print a column for each case: times, those of rig-space physics, and sizes."""
+    """Print a column for each case: times, times of rig-space physics, and sizes."""
     print_columns(
         rows,
         _SECTIONS,
@@ -220,7 +220,7 @@ FAR, WIDE = 0.1, 1.1
 
 
 def checked_cases(names: Sequence[str]) -> list[str]:
-    """Return the names without duplicates; by default generated ones and the paper's."""
+    """Return the names without duplicates; by default generated cases and the paper's."""
     names_of_cases = [*CASES, *FREE_SCENES, *(name for name in PAPER if name not in FREE_SCENES)]
     for name in names:
         base, _, group = name.partition(":")

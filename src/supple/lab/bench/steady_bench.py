@@ -1,6 +1,6 @@
 """`supple bench --steady N`: late steps, compared with a loop of arithmetic.
 
-After each step a loop without memory accesses runs as long. It is late only where the machine
+After each step a loop without memory accesses runs as long. The loop is late only if the machine
 interrupts the process. Late steps beyond these, garbage collections, page faults and memory that
 Python allocates are caused by the step.
 """

@@ -54,7 +54,7 @@ KEYS = (
 
 
 class _RigTimes:
-    """Clock of the rig's share of each step; it costs less than a microsecond a step.
+    """Timer of the rig within each step; its overhead is below a microsecond per step.
 
     The rig is timed if the engine places tets and skin as pose-space does.
     """
@@ -125,7 +125,7 @@ def measure(
 
 
 def checked_scenes(scenes: Sequence[str], model: Path | None = None) -> list[str]:
-    """Return the names without duplicates; by default those of xu2016, or none with a model."""
+    """Return the names without duplicates; by default xu2016's scenes, or none with a model."""
     check_model(scenes, model, "scenes")
     if model is not None:
         return []
@@ -289,7 +289,7 @@ def _fidelity(path: Path, engine: str) -> Row:
 
 
 def _paper(model: Any) -> Row:
-    """Return the paper's numbers for a model of one of its scenes; all are None for others."""
+    """Return the paper's numbers for a model of one of its scenes; all None for other models."""
     keys = {"paper_ms": "milliseconds", "paper_speedup": "speed_up", "paper_mb": "megabytes"}
     paper = None
     if model.name in SCENES:

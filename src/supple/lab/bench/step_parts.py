@@ -3,8 +3,8 @@
 The stages of a step are called one by one in their order, so that each finds the caches as in a
 step; the time of an empty call is subtracted. The bytes that a part must read and write and its
 floating-point operations are counted from the sizes of the tables and the active poses and
-columns. The limit of a part is the longer of two times: that of its bytes at the rate at which
-this core sums as many numbers as a step reads, and that of its operations at the rate of a 256³
+columns. The limit of a part is the longer of two times: time of its bytes at the rate at which
+this core sums as many numbers as a step reads, and time of its operations at the rate of a 256³
 product of float32. The rig has no limit, as its kind varies.
 """
 

@@ -1,8 +1,8 @@
 """Error budget of the real-time step: contributions of its parts to the distance from a reference.
 
-A part is measured by switching it off. Some distances are direct: of a play from the reference, or
-of the reference from its projection on a basis. Others are between two plays that differ by one
-switch. Parts of an error have different directions, may cancel, and do not add up.
+A part is measured by switching it off. Some distances are measured from the reference: of a
+simulation, or of the reference's projection on a basis. Others are between two simulations that
+differ in one option. Parts of an error have different directions, may cancel, and do not add up.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ SAMPLED = 6
 _UNLIMITED = {"displacement_limit": 1e3, "acceleration_limit": 1e9}
 
 
-class Play(NamedTuple):
-    """Simulation of the motion that differs from another one by a switch."""
+class Variant(NamedTuple):
+    """Variant of the simulation that differs from another variant in one option."""
 
     about: str
-    #: Name of the play that it differs from by one switch; empty if there is none.
-    beside: str = "live"
+    #: Name of the variant from which it differs in one option; empty if there is none.
+    compared_to: str = "live"
     #: Options of the simulator, and a factor on both kinds of damping.
     options: Mapping[str, Any] = {}
     damping: float = 1.0
@@ -61,42 +61,42 @@ class Play(NamedTuple):
     engine: str = "pose-space"
 
 
-def _integrators() -> dict[str, Play]:
-    """Return plays with other integrators and shorter steps."""
-    plays = {}
+def _integrators() -> dict[str, Variant]:
+    """Return variants with other integrators and shorter steps."""
+    variants = {}
     for method, short in (("backward-euler", "Euler"), ("bdf2", "BDF2"), ("newmark", "Newmark")):
         for steps in (1, 2, 4):
             options = {"integrator": method}
             if (method, steps) != (INTEGRATOR, LIVE):
                 about = f"{short}, {steps} step{'s' * (steps > 1)} a frame"
-                plays[f"{method} {steps}"] = Play(about, options=options, steps=steps)
+                variants[f"{method} {steps}"] = Variant(about, options=options, steps=steps)
             if steps > 1:
                 inner = options | {"substeps": steps}
                 about = f"{short}, a step with {steps} sub-steps"
-                plays[f"{method} {steps} inner"] = Play(about, options=inner, steps=1)
-    return plays
+                variants[f"{method} {steps} inner"] = Variant(about, options=inner, steps=1)
+    return variants
 
 
-#: Plays by name.
-PLAYS: dict[str, Play] = {
-    "live": Play("the step of a bake"),
-    "full": Play("all tets unreduced, at the live step", "", engine="full"),
-    "fine": Play(f"reduced, {FINE} steps a frame", steps=FINE),
-    "fine paper": Play(
+#: Variants by name.
+VARIANTS: dict[str, Variant] = {
+    "live": Variant("the step of a bake"),
+    "full": Variant("all tets unreduced, at the live step", "", engine="full"),
+    "fine": Variant(f"reduced, {FINE} steps a frame", steps=FINE),
+    "fine paper": Variant(
         "the same without transport, as in the paper", "fine", {"transport": False},
         steps=FINE,
     ),
-    "whole": Play("the same, no cubature", "fine", steps=FINE, whole="both"),
-    "whole elastic": Play("no elastic cubature", "fine", steps=FINE, whole="elastic"),
-    "whole inertial": Play("no inertial cubature", "fine", steps=FINE, whole="inertial"),
-    "limits": Play("no limits", options=_UNLIMITED),
-    "newton": Play("three Newton iterations", options={"iterations": 3}),
-    "look ahead": Play("accelerations extrapolated by a step", options={"look_ahead": 1.0}),
-    "transport": Play("without transport of the flesh", options={"transport": False}),
-    "frames": Play("blended frames", options={"frames": "blended"}),
-    "weights": Play("small weights of poses count", options={"negligible_weight": 0.0}),
-    "damping half": Play("half the damping", damping=0.5),
-    "damping twice": Play("twice the damping", damping=2.0),
+    "whole": Variant("the same, no cubature", "fine", steps=FINE, whole="both"),
+    "whole elastic": Variant("no elastic cubature", "fine", steps=FINE, whole="elastic"),
+    "whole inertial": Variant("no inertial cubature", "fine", steps=FINE, whole="inertial"),
+    "limits": Variant("no limits", options=_UNLIMITED),
+    "newton": Variant("three Newton iterations", options={"iterations": 3}),
+    "look ahead": Variant("accelerations extrapolated by a step", options={"look_ahead": 1.0}),
+    "transport": Variant("without transport of the flesh", options={"transport": False}),
+    "frames": Variant("blended frames", options={"frames": "blended"}),
+    "weights": Variant("small weights of poses count", options={"negligible_weight": 0.0}),
+    "damping half": Variant("half the damping", damping=0.5),
+    "damping twice": Variant("twice the damping", damping=2.0),
     **_integrators(),
 }  # fmt: skip
 
@@ -180,27 +180,27 @@ class Budget:
         return self._row("truth", made)
 
     @property
-    def plays(self) -> list[str]:
-        """Names of the `PLAYS` that apply to the model.
+    def variants(self) -> list[str]:
+        """Names of the simulations in `VARIANTS` that apply to the model.
 
-        Plays without cubature are left out if forces are fitted to motions of the whole body.
+        Simulations without cubature are left out if forces are fitted to motions of the whole body.
         """
         fitted = self.model.report.get("elastic_error", {}).get("forces") == "motions"
-        return [name for name, play in PLAYS.items() if not (play.whole and fitted)]
+        return [name for name, each in VARIANTS.items() if not (each.whole and fitted)]
 
-    def play(self, name: str) -> dict[str, Any]:
-        """Return the row of one of `PLAYS`, relative to the RMS displacement of the reference.
+    def variant_row(self, name: str) -> dict[str, Any]:
+        """Return the row of one of `VARIANTS`, relative to the RMS displacement of the reference.
 
-        ``error`` is the distance from the reference, ``change`` that from the play `Play.beside`,
-        and ``amplitude`` the RMS displacement.
+        ``error`` is the distance from the reference, ``change`` the distance from the variant
+        `compared_to`, and ``amplitude`` the RMS displacement.
         """
 
         def made() -> dict[str, Any]:
-            true, other = self.truth, PLAYS[name].beside
+            true, other = self.truth, VARIANTS[name].compared_to
             frames, limits, spent = self._played(name)
-            if any(each.beside == name for each in PLAYS.values()):
+            if any(each.compared_to == name for each in VARIANTS.values()):
                 self._frames[name] = frames
-            row = self._beside_truth(frames)
+            row = self._against_truth(frames)
             if other not in ("", name):
                 row["change"] = rms_difference(
                     true.frames + (frames - self._frames_of(other)), true.frames, true.rig
@@ -210,7 +210,7 @@ class Budget:
         return self._row(name, made)
 
     def basis(self, name: str) -> dict[str, Any]:
-        """Return the row of one of `BASES`; ``error`` is that of the projection.
+        """Return the row of one of `BASES`; ``error`` is the projection error.
 
         ``error`` is None, and ``failed`` has the reason, if a pose with inverted tets has no basis.
         """
@@ -246,28 +246,28 @@ class Budget:
 
     def _played(self, name: str) -> tuple[Singles, dict[str, int], float]:
         """Return frames (t, n̄, 3), numbers of limited steps by limit, and processor seconds."""
-        play = PLAYS[name]
-        self.progress(0.0, play.about)
-        row = engine_named(play.engine, "character")
-        if play.engine == "full":
+        variant = VARIANTS[name]
+        self.progress(0.0, variant.about)
+        row = engine_named(variant.engine, "character")
+        if variant.engine == "full":
             exact = {"newton": CONVERGING["newton"], "integrator": INTEGRATOR}
-            solved = exact | self._common(play.damping)
+            solved = exact | self._common(variant.damping)
             began = process_time()
-            steps = play.steps
+            steps = variant.steps
             frames, _ = play_finely(row, self.model, self.motion, self.rate, steps, solved)
             return frames, {}, process_time() - began
         model = self.model
-        if play.whole:
+        if variant.whole:
             model = without_cubature(
                 self.model,
                 self._poses,
-                elastic=play.whole != "inertial",
-                inertial=play.whole != "elastic",
+                elastic=variant.whole != "inertial",
+                inertial=variant.whole != "elastic",
             )
-        options = self.options | self._common(play.damping) | dict(play.options)
-        simulator = _Watched(row.simulate(model, 1 / (self.rate * play.steps), **options))
+        options = self.options | self._common(variant.damping) | dict(variant.options)
+        simulator = _Watched(row.simulate(model, 1 / (self.rate * variant.steps), **options))
         began = process_time()
-        frames = played(simulator, self.motion, play.steps)
+        frames = played(simulator, self.motion, variant.steps)
         return frames, simulator.limits, process_time() - began
 
     def _frames_of(self, name: str) -> Singles:
@@ -275,7 +275,7 @@ class Budget:
             self._frames[name] = self._played(name)[0]
         return self._frames[name]
 
-    def _beside_truth(self, frames: Singles) -> dict[str, Any]:
+    def _against_truth(self, frames: Singles) -> dict[str, Any]:
         true = self.truth
         error = rms_difference(frames, true.frames, true.rig)
         amplitude = rms_difference(frames, true.rig, true.frames)  # |a − Φ̄| / |b − Φ̄|

@@ -1,4 +1,4 @@
-"""Fidelity of an engine to another one, by position and by frequency."""
+"""Fidelity of an engine to another engine, by position and by frequency."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ def compare(
 ) -> Fidelity:
     """Play a motion with two engines at `rate` frames per second, and measure their difference.
 
-    `engine` is the measured one, of `supple.engines.ENGINES`, or a function that makes its
+    `engine` is the measured engine, of `supple.engines.ENGINES`, or a function that makes its
     simulator from a model, a step and options; it takes a step for each frame. `true_engine` is
-    that of the reference; `reference` is the `truth` of this model and motion, if already computed.
-    `same_step`, `full_step` and `ringing` request the more expensive errors, see `Fidelity`;
-    `accuracy`, `cache` and `progress` are those of `truth`. Other options (alpha, beta, gravity,
-    gravity_mode) are those of both simulations.
+    the reference's engine; `reference` is the `truth` of this model and motion, if already
+    computed. `same_step`, `full_step` and `ringing` request the more expensive errors, see
+    `Fidelity`; `accuracy`, `cache` and `progress` are as for `truth`. Other options (alpha, beta,
+    gravity, gravity_mode) apply to both simulations.
     """
     make, row = _maker(engine), engine_named(true_engine, "character")
     true = reference

@@ -1,4 +1,4 @@
-"""Reference simulations with a converged time step, for measuring real-time ones."""
+"""Reference simulations with a converged time step, for measuring real-time simulations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singl
 
 
 def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
-    """Return those of `options` that an engine's simulator accepts."""
+    """Return the `options` that an engine's simulator accepts."""
     return {name: value for name, value in options.items() if name in engine.step_options}
 
 
@@ -141,7 +141,7 @@ def truth(
     `accuracy` is the largest change, see `rms_difference`, that ends the halving; with more than
     `most_substeps` steps in a frame the result has ``converged=False``. `cache` is a folder of
     cached simulations; `flesh` requests displacements of the tets, for ``"full"`` only. Other
-    options are those of the engine, such as damping and gravity.
+    options are the engine's, such as damping and gravity.
     """
     row, began = engine_named(engine, "character"), perf_counter()
     options = usual_options(row, CONVERGING) | options

@@ -9,9 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from supple.app.pictures.drawing import INK, PAPER
-
-#: Called with the fraction done, 0 to 1, and a description.
-Tell = Callable[[float, str], None]
+from supple.progress import Progress
 
 
 def new_figure(size: tuple[float, float], title: str | None = None, fontsize: int = 11) -> Figure:
@@ -40,6 +38,6 @@ def frame_view(axes: Axes, low: Any, high: Any, title: str | None = None) -> Non
         axes.set_title(title, color=INK, fontsize=10)
 
 
-def part_of(tell: Tell, start: float, share: float, text: str) -> Callable[[float], None]:
+def part_of(progress: Progress, start: float, share: float, text: str) -> Callable[[float], None]:
     """Return a function of the fraction p done of a part, which reports start + share · p."""
-    return lambda part: tell(start + share * part, text)
+    return lambda part: progress(start + share * part, text)

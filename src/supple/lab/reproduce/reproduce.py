@@ -1,6 +1,6 @@
 """`supple reproduce`: tables and figures of the papers, compared with our numbers.
 
-Every item is a function ``run(folder, *, quick, tell) -> dict`` that draws NAME.png into the
+Every item is a function ``run(folder, *, quick, progress) -> dict`` that draws NAME.png into the
 folder, if it is a figure, and returns our numbers and the paper's. Complete results
 appear in the output folder: NAME.png, NAME.json, and the page reproduce.md with all items there.
 """
@@ -21,8 +21,8 @@ from time import perf_counter
 from typing import Any
 
 from supple.errors import SuppleError
-from supple.lab.reproduce.figures import Tell
 from supple.playback.progress_bar import console, first_use_message, progress_bar
+from supple.progress import Progress
 from supple.saving import write_whole
 
 
@@ -35,10 +35,10 @@ class Item:
     function: str
     about: str
 
-    def run(self, folder: Path, *, quick: bool, tell: Tell) -> dict[str, Any]:
+    def run(self, folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
         """Run the item's function."""
         function = getattr(import_module(f"supple.lab.reproduce.{self.module}"), self.function)
-        return function(folder, quick=quick, tell=tell)
+        return function(folder, quick=quick, progress=progress)
 
 
 ITEMS = {
@@ -144,21 +144,21 @@ def run_reproduce(
     first_use_message(quiet)
     figures: dict[str, Any] = {}
     errors: list[str] = []
-    with progress_bar(quiet) as progress:
+    with progress_bar(quiet) as bar:
         for name in names:
-            task = progress.add_task(f"{name}: {ITEMS[name].about}", total=1.0)
+            task = bar.add_task(f"{name}: {ITEMS[name].about}", total=1.0)
 
-            def tell(part: float, text: str, task: Any = task, name: str = name) -> None:
-                progress.update(task, completed=round(part, 2), description=f"{name}: {text}")
+            def progress(part: float, text: str, task: Any = task, name: str = name) -> None:
+                bar.update(task, completed=round(part, 2), description=f"{name}: {text}")
 
             try:
-                figures[name] = _run_item(name, output, quick, tell)
+                figures[name] = _run_item(name, output, quick, progress)
             except SuppleError as error:
                 errors.append(f"{name}: {error}")
-                progress.update(task, description=f"{name}: failed")
+                bar.update(task, description=f"{name}: failed")
                 continue
             write_page(output, list(ITEMS))  # after each item, in case the next one is interrupted
-            progress.update(task, completed=1.0, description=name)
+            bar.update(task, completed=1.0, description=name)
     if not quiet:
         for name, results in figures.items():
             print_item(name, results, output)
@@ -188,13 +188,13 @@ def _check_folder(output: Path) -> None:
                 folder.rmdir()
 
 
-def _run_item(name: str, output: Path, quick: bool, tell: Tell) -> dict[str, Any]:
+def _run_item(name: str, output: Path, quick: bool, progress: Progress) -> dict[str, Any]:
     """Run an item in a temporary folder, and copy its files when it is complete."""
     began = perf_counter()
     with TemporaryDirectory(prefix="supple-") as folder:
-        tell(0.0, "starting")
+        progress(0.0, "starting")
         try:
-            results = ITEMS[name].run(Path(folder), quick=quick, tell=tell)
+            results = ITEMS[name].run(Path(folder), quick=quick, progress=progress)
         except ModuleNotFoundError as error:
             if not str(error.name).startswith("supple"):
                 raise

@@ -113,8 +113,8 @@ def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools
     """Return a mask of surface triangles between bodies of tets that should be connected.
 
     A body belongs to the surface component most of whose points are next to it. Bodies of different
-    components may be near each other; those of one component must be connected, and so must those
-    of two if one's surface begins inside the other's body.
+    components may be near each other; bodies of one component must be connected, and so must
+    bodies of two if one's surface begins inside the other's body.
     """
     bodies, label, nearest = _bodies(points, vertices, tets)
     at = label[nearest]

@@ -221,7 +221,7 @@ class _Body:
 
 
 def _cover_flat(solid: Bools, corners: Floats, shape: Ints) -> None:
-    """Cover triangles between two layers of cubes by the lower one, if neither is solid."""
+    """Cover triangles between two layers of cubes by the lower layer, if neither is solid."""
     if len(corners) == 0:
         return
     axes = np.ptp(corners, axis=1).argmin(axis=1)

@@ -1,1 +1,1 @@
-"""Cubature: few weighted tets and vertices, whose sums approximate those over all."""
+"""Cubature: few weighted tets and vertices, whose sums approximate sums over all."""

@@ -31,7 +31,7 @@ def fit_weights(
     """Fit weights v ≥ 0, (c,), of tets at one pose; return them and their error (xu2016 eq. 19).
 
     v minimises ‖A v − b‖ with the rows of A, U_eᵀ f_e(q), and b, f̃(q), divided by ‖f̃(q)‖ sample
-    by sample (eq. 17–18). Parameters are those of `force_error`.
+    by sample (eq. 17–18). Parameters are as for `force_error`.
 
     Raises
     ------
@@ -72,8 +72,8 @@ def force_error(
     samples
         (r, t) reduced displacements, such as `force_samples` draws.
     correction
-        ΔK (r, r) at the pose, such as that of `blended_correction`; None for the paper's cubature
-        (eq. 21).
+        ΔK (r, r) at the pose, such as the result of `blended_correction`; None for the paper's
+        cubature (eq. 21).
 
     Raises
     ------

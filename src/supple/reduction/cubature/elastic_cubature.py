@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +16,7 @@ from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError, warn
 from supple.linalg.blas import single_threaded
 from supple.linalg.nnls import joint_fit
+from supple.progress import Progress, unreported
 from supple.reduction.cubature.accuracy import (
     blended_correction,
     check_linear,
@@ -40,7 +41,6 @@ from supple.reduction.cubature.training import (
 from supple.reduction.regions.region import Region
 
 LocalBasis = Sequence[Floats]
-Progress = Callable[[float, str], None]
 
 #: Mixtures of samples per weight and column for choosing tets, and their least number.
 _MIXTURES_PER_WEIGHT = 8
@@ -56,7 +56,7 @@ class Between:
     body, rest, basis
         Its material, rest shape (n, 3) and interpolated localised basis.
     ends
-        The two poses (indices) that it is between.
+        Indices of the two poses around it.
     shares
         (m,) weights of the poses at this pose.
     scales
@@ -94,7 +94,7 @@ class ElasticCubature:
         (m,) largest ½qᵀK̃q of the motions at each pose; None for random samples.
     train_errors, held_out_errors
         (m,) relative error ‖Av − b‖ / ‖b‖ of each pose, with the rows of every sample divided by
-        the norm of its force (eq. 18); on the samples of the fit, and on fresh ones.
+        the norm of its force (eq. 18); on the samples of the fit, and on fresh samples.
     between_errors
         (k,) errors of blended weights and corrections at intermediate poses, on fresh samples.
     """
@@ -168,7 +168,7 @@ def elastic_cubature(
         with the same tets, errors were 2 to 7 times smaller for the published characters.
     samples, amplitude
         Number of samples per pose, by default enough for the number of weights; and the largest
-        displacement of a typical one, relative to the body's size.
+        displacement of a typical sample, relative to the body's size.
     stiffnesses
         Reduced stiffnesses (r, r) at rest; computed by default.
     motions
@@ -187,15 +187,15 @@ def elastic_cubature(
     poses += _checked_between(between, poses, regions)
     blends = _checked_blends(between, m, poses[0].rank)
     samples = sample_count(samples, count, poses[0].rank)
-    tell = progress or (lambda part, what: None)
-    options = TrainingOptions(samples, amplitude, seed, threads, tell)
+    report = progress or unreported
+    options = TrainingOptions(samples, amplitude, seed, threads, report)
     with single_threaded():
         if motions is not None:
             training = motion_training(poses, motions)
         else:
             training = drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
         cubature = _trained(training, blends, linear == "exact", count, options)
-    options.tell(1.0, f"{len(cubature.tets)} cubature tets")
+    options.progress(1.0, f"{len(cubature.tets)} cubature tets")
     return cubature
 
 
@@ -205,7 +205,7 @@ def _trained(
     """Choose tets, fit weights, measure errors; if `linear`, corrections hold the linear part."""
     exact, m = training.stiffnesses if linear else None, blends.shares.shape[1]
     tets, totals = _choose_tets(training, exact, count, blends.shares, options)
-    options.tell(0.8, "fitting cubature weights")
+    options.progress(0.8, "fitting cubature weights")
     weights = _fit_poses(training, exact, tets, totals, blends.shares)
     blended = np.maximum(blends.shares @ weights, 0.0)
     deltas = blends.corrections(_missed_stiffness(training, exact, tets, blended, blends))
@@ -224,7 +224,7 @@ def _trained(
 
 @dataclass(frozen=True, eq=False)
 class _Blends:
-    """Weights `shares` (m + k, m) of the m poses at all m + k poses, including intermediate ones.
+    """Weights `shares` (m + k, m) of the m poses at all m + k poses, including intermediate poses.
     `ends` are the two poses of each intermediate pose; `scales` are ϒ (r,) at all m + k poses.
     """
 
@@ -252,7 +252,7 @@ def _choose_tets(
     """Choose the tets; also return the forces (r, t) of all samples at every pose (eq. 17–18).
     `exact` are the reduced stiffnesses if corrections hold the linear part, else None.
     """
-    poses, tell = training.poses, options.tell
+    poses, progress = training.poses, options.progress
     mixtures = max(_LEAST_MIXTURES, -(-_MIXTURES_PER_WEIGHT * count // poses[0].rank))
     problem = ElasticProblem(
         poses,
@@ -261,14 +261,14 @@ def _choose_tets(
         options.seed,
         exact,
         training.totals,
-        tell,
+        progress,
     )
     if count > problem.norms.shape[1]:
         warn(
             f"{count} cubature tets requested, but only {problem.norms.shape[1]} touch a "
             "region; all are used"
         )
-    tell(0.5, "choosing cubature tets")
+    progress(0.5, "choosing cubature tets")
     chosen = pursue(problem, count, threads=options.threads, shares=shares)
     return poses[0].tets[chosen], problem.totals
 
@@ -315,7 +315,7 @@ def _missed_stiffness(
 
 
 def _at_poses_and_pairs(matrices: list[Floats], blends: _Blends) -> Floats:
-    """Return the stored matrices (m + k, r, r) whose blends are the given ones at all poses."""
+    """Return the stored matrices (m + k, r, r) whose blends are the given matrices at all poses."""
     unscaled = [K / np.outer(s, s) for K, s in zip(matrices, blends.scales, strict=True)]
     m = blends.shares.shape[1]
     at_poses, rows = np.array(unscaled[:m]), list(blends.shares[m:])
@@ -331,7 +331,7 @@ def _errors(
     deltas: Sequence[Floats | None],
     options: TrainingOptions,
 ) -> Floats:
-    """Return relative errors (2, m + k) at all poses, on samples of the fit and fresh ones."""
+    """Return relative errors (2, m + k) at all poses, on samples of the fit and fresh samples."""
     errors = np.empty((2, len(training.poses)))
     for i, pose in enumerate(training.poses):
         weights, delta = blended[i], deltas[i]
@@ -390,7 +390,7 @@ def _checked_between(
 
 
 def _checked_blends(between: Sequence[Between], m: int, rank: int) -> _Blends:
-    """Return checked weights and scales of all poses; those of the first m are the identity."""
+    """Return checked weights and scales of all poses; weights of the first m are the identity."""
     shares = np.vstack([np.eye(m), *(checked_array("shares", b.shares, (m,)) for b in between)])
     middle = [np.ones(rank) if b.scales is None else b.scales for b in between]
     scales = [np.ones(rank)] * m + [checked_array("scales", each, (rank,)) for each in middle]

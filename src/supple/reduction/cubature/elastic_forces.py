@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from supple.checks import checked_array, checked_indices
 from supple.compiled.jit import serialised_loops
 from supple.elastic.body import ElasticBody
 from supple.errors import MeshError, SuppleError
+from supple.progress import Progress, unreported
 from supple.reduction.cubature.force_kernels import (
     LINEAR,
     REMAINDER,
@@ -31,8 +32,8 @@ _CHUNK_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class ForceBatch:
-    """Forces of a few samples, columns of q: those of the tets (e, 9, t), without those of first
-    corners, and their projected sum (r, t).
+    """Forces of a few samples, columns of q: forces of the tets (e, 9, t) without first corners,
+    and their projected sum (r, t).
     """
 
     samples: slice
@@ -179,7 +180,7 @@ def reduced_columns(
 ) -> Floats:
     """Return U_eᵀ f_e of tets with these corners (c, 4), as (c, r·t): columns of xu2016 eq. 17.
 
-    `forces` (c, 9, t) are without those of first corners.
+    `forces` (c, 9, t) are without forces of first corners.
     """
     n_vertices = int(max(corners.max(), *(region.vertices[-1] for region in regions))) + 1
     parts = []
@@ -205,7 +206,7 @@ class ElasticProblem:
     1e-7 is far below the errors of cubature, about a percent.
 
     There are `mixtures` per pose; fewer if they need more than 0.7 GB. `samples` are reduced
-    displacements (r, t), and `seed` that of the signs. With `stiffnesses` (r, r) at rest, columns
+    displacements (r, t), and `seed` is for the signs. With `stiffnesses` (r, r) at rest, columns
     are forces without their linear part. `totals` (r, t) are target forces, if they are not the
     sums of the tets' forces at the samples.
     """
@@ -218,7 +219,7 @@ class ElasticProblem:
         seed: int,
         stiffnesses: Sequence[Floats] | None = None,
         totals: Sequence[Floats] | None = None,
-        tell: Callable[[float, str], None] = lambda part, what: None,
+        progress: Progress = unreported,
     ) -> None:
         self.poses = poses
         self.places = poses[0].corners
@@ -230,7 +231,7 @@ class ElasticProblem:
         self.totals: list[Floats] = []
         self.norms = np.empty((len(poses), len(self.places)))
         for i, (pose, q) in enumerate(zip(poses, samples, strict=True)):
-            tell(0.5 * i / len(poses), f"elastic forces of pose {i}")
+            progress(0.5 * i / len(poses), f"elastic forces of pose {i}")
             linear = None if stiffnesses is None else stiffnesses[i] @ q
             random = np.random.default_rng([seed, i, 2])
             sums = None if totals is None else totals[i]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_array, checked_count, checked_indices, checked_masses
 from supple.errors import SuppleError, warn
 from supple.linalg.blas import single_threaded
+from supple.progress import Progress, unreported
 from supple.reduction.cubature.inertial_forces import (
     InertialProblem,
     candidates,
@@ -31,7 +32,6 @@ from supple.reduction.regions.region import Region
 from supple.rig.protocol import Rig
 
 LocalBasis = Sequence[Floats]
-Progress = Callable[[float, str], None]
 #: Samples of each kind, the rig's and the root's, per pose: their least number, and the number per
 #: parameter of the rig.
 _LEAST_SAMPLES = 60
@@ -115,8 +115,8 @@ def inertial_cubature(
 ) -> InertialCubature:
     """Choose cubature vertices and fit their weights at every pose (xu2016 eq. 23–25).
 
-    Training samples are accelerations of two kinds: those of random small changes of the pose,
-    taken as consecutive frames, and those of the whole body, which at run time result from the
+    Training samples are accelerations of two kinds: of random small changes of the pose,
+    taken as consecutive frames, and of the whole body, which at run time result from the
     root's motion and gravity. Weights are separate for each pose, as for elastic forces; the paper
     has one set for all.
 
@@ -133,7 +133,7 @@ def inertial_cubature(
     count
         Number of vertices. Fewer are used if the regions have fewer.
     shapes
-        m localised bases V of the same sizes that loads are projected by, f̃ = VᵀMa; by default
+        m localised bases V of the same sizes, to which loads are projected, f̃ = VᵀMa; by default
         `bases`.
     corrected
         Whether to fit corrections of the basis rows at the chosen vertices. A weight scales the
@@ -148,19 +148,19 @@ def inertial_cubature(
     progress
         Function of the fraction done and a description.
     """
-    tell = progress or (lambda part, what: None)
+    report = progress or unreported
     count = checked_count("the number of cubature vertices", count)
     checked_count("the seed", seed, 0)
     draws = _checked_draws(rig, poses, bases, shapes or bases, regions, mass, seed)
     samples = _sample_count(samples, rig)
     with single_threaded():
-        mixed = _mixed_samples(draws, samples, count, threads, tell)
-        tell(0.5, "choosing cubature vertices")
+        mixed = _mixed_samples(draws, samples, count, threads, report)
+        report(0.5, "choosing cubature vertices")
         vertices = _choose(draws, mixed, count, threads)
         drawn = [each.drawn for each in mixed]
         del mixed
-        fits = _fits(draws, drawn, samples, vertices, corrected, threads, tell)
-    tell(1.0, f"{len(vertices)} cubature vertices")
+        fits = _fits(draws, drawn, samples, vertices, corrected, threads, report)
+    report(1.0, f"{len(vertices)} cubature vertices")
     errors = np.array([fit[2] for fit in fits])
     corrections = np.array([fit[1] for fit in fits]) if corrected else None
     weights = np.array([fit[0] for fit in fits])
@@ -168,7 +168,7 @@ def inertial_cubature(
 
 
 def _mixed_samples(
-    draws: Sequence[_Draw], samples: int, count: int, threads: Executor | None, tell: Progress
+    draws: Sequence[_Draw], samples: int, count: int, threads: Executor | None, progress: Progress
 ) -> list[_Mixed]:
     """Draw and mix samples of every pose, enough to choose `count` vertices."""
     n, m = draws[0].rig.n_vertices, len(draws)
@@ -183,7 +183,7 @@ def _mixed_samples(
 
     mixtures_of_poses = []
     for i, result in enumerate((map if threads is None else threads.map)(mixed, draws)):
-        tell(0.5 * (i + 1) / m, f"accelerations of {i + 1} poses")
+        progress(0.5 * (i + 1) / m, f"accelerations of {i + 1} poses")
         mixtures_of_poses.append(result)
     return mixtures_of_poses
 
@@ -195,7 +195,7 @@ def _fits(
     vertices: Ints,
     corrected: bool,
     threads: Executor | None,
-    tell: Progress,
+    progress: Progress,
 ) -> list[tuple[Floats, Floats, list[float]]]:
     """Return `_fit_pose` of every pose; its samples are drawn again if they were not stored."""
 
@@ -204,7 +204,7 @@ def _fits(
 
     fits = []
     for i, fit in enumerate((map if threads is None else threads.map)(fitted, range(len(draws)))):
-        tell(0.7 + 0.3 * (i + 1) / len(draws), f"inertial weights of {i + 1} poses")
+        progress(0.7 + 0.3 * (i + 1) / len(draws), f"inertial weights of {i + 1} poses")
         fits.append(fit)
     return fits
 

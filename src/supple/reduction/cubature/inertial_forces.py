@@ -1,6 +1,6 @@
 """Inertial forces of vertices: training accelerations, columns for cubature, fits.
 
-Accelerations are those of the rig, and those of the body as a whole (xu2016 §5.4).
+Accelerations are of the rig, and of the body as a whole (xu2016 §5.4).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def candidates(regions: Sequence[Region]) -> Ints:
 
 class InertialProblem:
     """`CubatureProblem` of normalised forces (k, 3, t) with their sums (r, t) at each pose.
-    The forces are those of `vertices`, all vertices in a region.
+    The forces act on `vertices`, all vertices in a region.
     """
 
     def __init__(

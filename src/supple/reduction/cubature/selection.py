@@ -26,7 +26,7 @@ import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
-from supple.linalg.nnls import joint_fit, least_missed, nonnegative_fit
+from supple.linalg.nnls import cheapest_removals, joint_fit, nonnegative_fit
 
 #: Surplus of columns that are added before columns are removed, relative to the final number; the
 #: same in each later round of exchange; and the number of rounds.
@@ -105,7 +105,7 @@ class Support:
         self._fit_blends(added=len(new))
 
     def keep(self, which: Ints) -> None:
-        """Remove all columns but these positions in `chosen`, and fit all weights again."""
+        """Keep only the columns at these positions in `chosen`, and refit all weights."""
 
         def at_pose(i: int) -> None:
             self.grams[i] = self.grams[i][np.ix_(which, which)]
@@ -139,15 +139,15 @@ class Support:
         gains = np.maximum(slopes, 0.0) ** 2 / np.maximum(norms, np.maximum(floors, 1e-300))
         return np.where(norms > 0, gains, 0.0).sum(axis=0)
 
-    def least_missed(self, count: int) -> Ints:
+    def cheapest_removals(self, count: int) -> Ints:
         """Return positions in `chosen` of the `count` columns whose removal costs least."""
         if self._shares is None:
-            return least_missed(self.grams, self.weights, count)
+            return cheapest_removals(self.grams, self.weights, count)
         grams = [
             sum(share**2 * gram for share, gram in zip(shares, self.grams, strict=True) if share)
             for shares in self._shares.T
         ]
-        return least_missed(grams, list(self._pose_weights), count)
+        return cheapest_removals(grams, list(self._pose_weights), count)
 
     def _at_poses(self, work: Callable[[int], None]) -> None:
         for _ in self._each(work, range(len(self.grams))):
@@ -213,7 +213,7 @@ def _grow(support: Support, size: int, count: int) -> None:
 
 @compiled
 def _spread(order: Ints, places: Ints, n_places: int, count: int) -> Ints:
-    """Return `count` columns: the first of `order` without common labels, then the first others."""
+    """Return `count` columns: the first of `order` without common labels, then others."""
     taken, chosen = np.zeros(n_places, np.bool_), np.empty(count, np.int64)
     skipped = np.ones(len(order), np.bool_)
     done = 0
@@ -243,4 +243,4 @@ def _shrink(support: Support, count: int) -> None:
     while len(support.chosen) > count:
         size = len(support.chosen)
         drop = min(size - count, max(1, round(_DROP * size)))
-        support.keep(np.delete(np.arange(size), support.least_missed(drop)))
+        support.keep(np.delete(np.arange(size), support.cheapest_removals(drop)))

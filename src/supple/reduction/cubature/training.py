@@ -1,17 +1,17 @@
-"""Training samples of elastic cubature: random ones, or motions of the whole body.
+"""Training samples of elastic cubature: random, or motions of the whole body.
 
 Forces of motions use static condensation of displacements that a basis cannot represent. A body
 restricted to a basis is too stiff. With u = U q + c, where c is the displacement outside of the
-basis at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is that at u, not at U q, and loads act on c,
-too. The shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, which have the least energy at each unit q, account for
-both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q for
-any c, so that the equilibrium q is that of the whole body. Inertia and gravity are projected by V;
+basis at the same q = (UᵀMU)⁻¹UᵀMu, the force at q is the force at u, not at U q, and loads act on
+c, too. The shapes V = K⁻¹MU (UᵀMK⁻¹MU)⁻¹ UᵀMU, which have the least energy at each unit q, account
+for both: Vᵀ(Mü + f(u)) = Vᵀ(load) has the mass VᵀMU = UᵀMU, and for small u the force VᵀKu = VᵀKV q
+for any c, so that the equilibrium q is the whole body's. Inertia and gravity are projected by V;
 external forces and contacts on the skin are projected by U, by which the skin moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from supple.checks import checked_array, checked_count
 from supple.elastic.body import ElasticBody
 from supple.errors import SuppleError
 from supple.linalg.sparse import principal_submatrix
+from supple.progress import Progress
 from supple.reduction.compliance import Compliance
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import force_samples, rest_stiffness
@@ -58,7 +59,7 @@ def motion_forces(
     columns = basis.reshape(3 * rows, -1)
     weighted = np.repeat(body.vertex_masses()[region.vertices], 3)[:, None] * columns
     displacement, forces = (
-        each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking
+        each[region.vertices].reshape(3 * rows, -1).astype(np.float64) for each in shaking[:2]
     )
     q = np.asarray(np.linalg.solve(columns.T @ weighted, weighted.T @ displacement), np.float64)
     shapes, free = condensed_shapes(body, rest, basis, region)
@@ -94,8 +95,6 @@ def condensed_shapes(
     return (static @ share).reshape(basis.shape), (condensed + condensed.T) / 2
 
 
-Progress = Callable[[float, str], None]
-
 #: Samples per weight and column, and their least number, such that the error on fresh samples is
 #: below 1.5 times the training error for the published characters.
 _SAMPLES_PER_WEIGHT = 22
@@ -113,14 +112,14 @@ class TrainingOptions:
     amplitude: float
     seed: int
     threads: Executor | None
-    tell: Progress
+    progress: Progress
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
     """Poses, then intermediate poses, with samples (r, t) and reduced stiffness (r, r) of each.
     `held` are the stiffnesses with contacts, for corrections; samples may be without contacts.
-    `totals` are forces (r, t) of the samples where they are not those of their displacements, and
+    `totals` are forces (r, t) of the samples where they differ from those of the displacements, and
     `fresh` are other samples with such forces.
     """
 
@@ -136,7 +135,7 @@ def drawn_training(
     poses: list[PoseForces], stiffnesses: list[Floats], options: TrainingOptions
 ) -> Training:
     """Return random samples at each pose, drawn by its reduced stiffness."""
-    options.tell(0.0, "sampling elastic forces")
+    options.progress(0.0, "sampling elastic forces")
     drawn = [
         draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
     ]
@@ -183,7 +182,7 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
 def checked_stiffnesses(
     poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
 ) -> list[Floats]:
-    """Return stiffnesses (r, r) of all poses: the given ones of m poses, checked; else computed."""
+    """Return stiffnesses (r, r) of all poses: the given ones, checked, or computed."""
     if stiffnesses is not None and len(stiffnesses) != m:
         raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
     shape = (poses[0].rank, poses[0].rank)

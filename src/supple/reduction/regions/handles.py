@@ -65,7 +65,7 @@ class Handle:
 def handle_vertices(mesh: TetMesh, handles: Sequence[Handle]) -> tuple[Ints, ...]:
     """Return the vertices of the tets that each handle passes through. A vertex of two handles
     belongs to the first of them. A handle outside of the body has the vertices of the nearest tet;
-    one that is far outside, or whose vertices all belong to others, is refused.
+    a handle that is far outside, or whose vertices all belong to others, is refused.
     """
     handle_of = np.full(len(mesh.vertices), -1)
     lists = []
@@ -158,7 +158,7 @@ def handles_from_bones(
         The skin and the tets inside, at the rig's rest pose.
     fixed
         (f,) tet vertices that do not move. A limb that is bone through and through, as thin
-        ones are, has no handle.
+        limbs are, has no handle.
     most
         Largest number of handles.
 

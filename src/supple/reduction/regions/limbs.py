@@ -73,7 +73,7 @@ class CarriedFlesh:
         return limb_joints
 
     def owners(self, limb_joints: Bools) -> Ints:
-        """Return for each joint the joint of a limb that its flesh is assigned to, (J + 1,). Small
+        """Return for each joint the joint of a limb to which its flesh is assigned, (J + 1,). Small
         branches are assigned to the joint of largest contact, which is not always the parent: feet
         driven by inverse kinematics are children of the root.
         """
@@ -161,7 +161,7 @@ _ALIKE = 0.2
 
 @dataclass(frozen=True, eq=False)
 class Limb:
-    """Group of joints, in the skeleton's order; `name` is that of the joint with most of the flesh.
+    """Group of joints, in the skeleton's order; `name` is the name of the joint with most flesh.
 
     `path` (p, 3) are positions of its joints from the trunk outward, without side branches; at the
     end of a limb also the centre of the last joint's flesh. `vertices` are tet vertices that follow
@@ -199,7 +199,7 @@ def limbs_of(
     Joints between two branchings are one limb. A branch with little flesh (a finger, a jaw) is
     part of the limb that it touches, unless it is long (a tail); the root and the chain of joints
     that leads to further branchings (hips and spine) are the trunk. If there are more than `most`,
-    including the trunk, the lightest are merged with their parents, equal ones together. `surface`
+    including the trunk, the lightest are merged with their parents, equals together. `surface`
     and `mesh` are the skin and the tets inside, at the rig's rest pose.
     """
     flesh = CarriedFlesh(rig, surface, mesh)

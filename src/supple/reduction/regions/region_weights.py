@@ -42,7 +42,7 @@ def region_weights(
     threshold : float
         η, at least 0 and less than 1.
     exponent : float
-        κ, positive; a larger one confines a region more to its handle.
+        κ, positive; a larger κ confines a region more to its handle.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
 def covering_threshold(weights: Floats, threshold: float = THRESHOLD) -> float:
     """Return the threshold, lowered if needed so that each of k vertices is in a region.
 
-    `weights` (k, d) are those of d handles. Flesh in no region cannot move. Weights
+    `weights` (k, d) are the weights of d handles. Flesh in no region cannot move. Weights
     add up to 1, so the largest at a vertex is at least 1/d: up to 5 handles a threshold of 0.1 is
     not lowered. Otherwise it is at most half of the smallest of the vertices' largest weights.
     """
@@ -122,7 +122,7 @@ def regions_of(
     threshold, exponent : float
         η and κ; see `region_weights`.
     weights : (n, d) array, optional
-        W; by default that of `handle_weights`.
+        W; by default the result of `handle_weights`.
 
     Raises
     ------

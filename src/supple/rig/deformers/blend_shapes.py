@@ -44,7 +44,7 @@ NO_SUBSET = np.empty(0, dtype=np.int64)
 class DisplacingRig(PointRig):
     """Base class of rigs that displace the points of another rig before it moves them.
 
-    Its pose begins with that of the base. A subclass sets `parameters` and `rest_pose`.
+    Its pose begins with the base's. A subclass sets `parameters` and `rest_pose`.
     """
 
     base: Deformer

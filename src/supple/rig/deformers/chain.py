@@ -92,7 +92,7 @@ class RigChain:
         return self._first().rest_points
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         return self._run(self.rigs[0], pose, vertices)
 
     def deform(

@@ -53,7 +53,7 @@ class Lattice(PointDeformer):
     divisions : three ints
         Control points along x, y and z, 2 to 32 each.
     low, high : (3,) arrays, optional
-        Corners of the box; by default those of the points' bounding box.
+        Corners of the box; by default the corners of the points' bounding box.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class PointRig(ABC):
         return len(self.rest_points)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         points = self.rest_points if subset is None else self.rest_points[subset]
         return self._move(points, checked_pose(self.parameters, pose), subset)

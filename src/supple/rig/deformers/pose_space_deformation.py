@@ -96,7 +96,7 @@ class PoseSpaceDeformation:
         return self.pose_weights.weights(pose)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
         return self._corrected(self.base(values, subset), values, subset)
@@ -128,7 +128,7 @@ class PoseSpaceDeformation:
         return PoseCorrections(self.pose_weights, self.corrections[:, rows])
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> CorrectedJacobian:
-        """Return the Jacobian: that of the base (`rig_jacobian`) plus that of the corrections."""
+        """Return the sum of the Jacobians of the base (`rig_jacobian`) and of the corrections."""
         return CorrectedJacobian(self, entries, vertices)
 
     def on_tets(self, transfer: TetTransfer) -> PoseSpaceDeformation | None:

@@ -30,7 +30,7 @@ class Twist(PointDeformer):
     """A rig that rotates points about an axis, by an angle that changes along it.
 
     Two parameters, "<name>.start" and "<name>.end": the angles at and below the low bound, and at
-    and above the high one, in radians. Between the bounds the angle changes linearly.
+    and above the high bound, in radians. Between the bounds the angle changes linearly.
 
     Parameters
     ----------

@@ -59,14 +59,14 @@ class Wire(PointDeformer):
     points : (n, 3) array
         Rest points.
     control_points : (c, 3) array
-        Control points of the rest curve, at least 2; the curve ends at the outer ones.
+        Control points of the rest curve, at least 2; the curve ends at the outer points.
     dropoff : float
         Distance from the rest curve at which the influence is 0, in metres. Within it, the
         influence is (1 - (r/dropoff)²)².
     turning : float
         Fraction of the tangent's rotation that points follow, 0 to 1.
     influence : (n,) array, optional
-        Influences that replace those by distance.
+        Influences that replace the influences by distance.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class Wire(PointDeformer):
         return out
 
     def _placing(self, subset: Ints | None) -> WiresPlacement:
-        """Return a placement; those of all vertices and of the last subset are cached."""
+        """Return a placement; placements of all vertices and of the last subset are cached."""
         last = self._last.get(subset is None)  # read once: another thread may replace it
         if last is None or (subset is not None and not np.array_equal(last[0], subset)):
             key = NO_VERTICES if subset is None else subset.copy()
@@ -298,7 +298,7 @@ def _pieces(wires: Sequence[Wire]) -> _Pieces:
 
 
 def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> _Runs:
-    """Sort vertices by the pieces they are on, and cut them in blocks."""
+    """Sort vertices by their curve pieces, and divide them into blocks."""
     single = kind == np.float32
     keys = np.stack([_keys(wire, vertices, single) for wire in wires])
     order = np.lexsort(keys)
@@ -307,7 +307,7 @@ def _runs(wires: Sequence[Wire], vertices: Ints, kind: np.dtype) -> _Runs:
     for begin in range(0, len(order), BLOCK):
         listed, before = vertices[order[begin : begin + BLOCK]], 0
         for wire, wire_keys in zip(wires, keys[:, order[begin : begin + BLOCK]], strict=True):
-            for a, b, piece, how in _stretches(wire_keys):
+            for a, b, piece, how in _equal_runs(wire_keys):
                 width = -(-(b - a) // lanes) * lanes
                 columns = [wire.influence, wire.places][: 2 if how in (PARTLY, FULLY) else 1]
                 tables += [np.pad(column[listed[a:b]], (0, width - (b - a))) for column in columns]
@@ -336,8 +336,8 @@ def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
     return np.where(moved, 4 * piece + how, -1)
 
 
-def _stretches(keys: Ints) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (first, last + 1, piece, kind) of consecutive moved vertices with equal keys."""
+def _equal_runs(keys: Ints) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (first, last + 1, piece, kind) of runs of consecutive moved vertices of equal keys."""
     bounds = np.flatnonzero(np.diff(keys, prepend=-2, append=-2))
     for a, b in itertools.pairwise(bounds.tolist()):
         if keys[a] >= 0:

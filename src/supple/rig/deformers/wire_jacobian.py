@@ -96,7 +96,7 @@ class WireJacobian:
 
 @compiled_fused
 def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) -> None:
-    """Write ∂x/∂p (m, 3, k) of all vertices; zero for those that the wire does not move."""
+    """Write ∂x/∂p (m, 3, k) of all vertices; zero for vertices that the wire does not move."""
     moved, values, acting, turning, columns, slopes = table_contents(table)
     for v in range(len(out)):
         for i in range(3):

@@ -115,7 +115,7 @@ def follow_wires(
 
     `runs` (r, 5) are first and last + 1 of the points, piece, kind, and the start of their `table`:
     influences and, where points are spread, places in the piece. `rest`, `where` and `shifts` are
-    those of `shift_pieces`. Arithmetic is in the precision of `points`, except for pieces whose
+    as for `shift_pieces`. Arithmetic is in the precision of `points`, except for pieces whose
     tangent turns so far that the axis needs more.
     """
     kind = points.dtype.type

@@ -140,7 +140,7 @@ class Motion:
     def repeated(self, moved: Floats) -> Motion:
         """Return the smooth motion of this clip as a cycle, smooth across the clip's ends as well.
 
-        `moved` (4, 4) is the transform from the roots of one cycle to those of the next.
+        `moved` (4, 4) is the transform from the roots of one cycle to roots of the next.
         """
         if self.tracks is None:
             raise SuppleError(f"{self!r} has no tracks to repeat")
@@ -192,7 +192,7 @@ class Motion:
         return poses.reshape(*query.shape, width), roots.reshape(*query.shape, 4, 4)
 
     def _sampled(self, tracks: MotionTracks, times: Floats) -> tuple[Floats, Floats]:
-        """Sample tracks; each rotation vector is the one nearest to that of the preceding key."""
+        """Sample tracks; each rotation vector is the one nearest to the preceding key's."""
         poses, roots = np.empty((len(times), self.poses.shape[1])), np.empty((len(times), 4, 4))
         entries = tracks.space.joint_pose.rotation_entries()
         for first in range(0, len(times), BLOCK):  # limits the memory of joint transforms

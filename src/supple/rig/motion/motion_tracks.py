@@ -45,7 +45,7 @@ class TrackSpace:
     None, root motion is in tracks of the item `ROOT`: rotation, and position of `pivot` (3,), a
     point at rest.
     `reach` (J,) and `shape_reach` (b,) bound the motion of the surface, in metres per radian of
-    each joint and per unit of each shape weight. `size` is that of the character, in metres.
+    each joint and per unit of each shape weight. `size` is the character's, in metres.
     """
 
     joint_pose: JointPose
@@ -170,9 +170,9 @@ class MotionTracks:
     def smoothed(self, cuts: Floats, tolerance: float = TOLERANCE) -> MotionTracks:
         """Return tracks near these with finite accelerations: see `SmoothTrack`.
 
-        `cuts` are times of keys that no curve passes. `tolerance` is that of each track, relative
-        to the size; it is halved until the joint positions, where the deviations of a chain add up,
-        are within `BOUND`.
+        `cuts` are times of keys at which a new curve begins. `tolerance`, relative to the size,
+        applies to each track. It is halved until the joint positions, where the deviations of a
+        chain add up, are within `BOUND`.
         """
         for _ in range(MOST_HALVINGS):
             smooth = self._smoothed(cuts, tolerance)
@@ -182,7 +182,7 @@ class MotionTracks:
         return smooth
 
     def _apart(self, other: MotionTracks) -> float:
-        """Return the largest distance of joints and chain ends from those of other tracks.
+        """Return the largest distance of joints and chain ends between these and other tracks.
 
         They are compared between keys, in at most `MOST_COMPARED` gaps.
         """
@@ -228,7 +228,7 @@ class MotionTracks:
         """Return tracks of the part from `first` to `last` seconds, repeated before and after it.
 
         The gap between the part's end and the next start is distributed over the cycle. `moved` (4,
-        4) transforms the roots of one cycle to those of the next.
+        4) transforms the roots of one cycle to roots of the next.
         """
         displaced = self._displaced(first, moved)
         repeated = (_repeated(track, first, last, displaced) for track in self.own_tracks)

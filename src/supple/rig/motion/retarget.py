@@ -51,8 +51,8 @@ def retarget(
     -----
     The world rotation of a matched joint is R = D A R₀, where D is the source's rotation relative
     to its rest, R₀ the target's rest rotation, and A the rotation from the rest direction of the
-    target's limb to that of the source's. If the bodies face different directions at rest, the
-    motion is rotated to the target's.
+    target's limb to the direction of the source's. If the bodies face different directions at rest,
+    the motion is rotated to the target's.
     """
     if motion.poses.shape[1] != source.n_parameters:
         counts = f"{motion.poses.shape[1]} numbers, those of its skeleton {source.n_parameters}"
@@ -82,7 +82,7 @@ def retarget(
 
 
 def _world_rotations(skeleton: Skeleton, rotations: Floats) -> Floats:
-    """Return world quaternions (…, J, 4) of local ones; scales are ignored."""
+    """Return world quaternions (…, J, 4) of local quaternions; scales are ignored."""
     world = np.array(rotations, dtype=np.float64)
     for joint, parent in enumerate(skeleton.parents):
         if parent >= 0:

@@ -5,8 +5,8 @@ of USD share it, so that a character has the same parameters and motions in eith
 
 1. Joints are the nodes that skins list, animated nodes above them or above meshes without a skin,
    parents of such meshes below a joint, and a joint "world" for meshes that do not move. Other
-   nodes (armatures, changes of axes) are not joints: readers multiply their transforms into those
-   of the joints below them.
+   nodes (armatures, changes of axes) are not joints: readers multiply their transforms into the
+   transforms of joints below them.
 2. The root is the rigid motion of the topmost joint that moves in any clip (`RootPolicy`).
 3. A pose has a rotation for every joint, and a translation and a scale for joints whose values
    leave the rest in any clip after the root motion is removed (`pose_of_motions`).
@@ -95,7 +95,7 @@ def split_root(
     skeleton : Skeleton
         Animated skeleton.
     translations, rotations, scales : (t, J, 3), (t, J, 4), (t, J, 3) arrays, optional
-        Local transforms over time; by default those of the rest pose.
+        Local transforms over time; by default the rest pose's.
     joint : str or int
         Usually the hips or the topmost joint.
 
@@ -182,7 +182,7 @@ def _rigid(rotations: Floats, translations: Floats) -> Floats:
 
 
 def _nearest_rotations(matrices: Floats) -> Floats:
-    """Return orthogonal polar factors; those of mirrored transforms are mirrored."""
+    """Return orthogonal polar factors; mirrored transforms have mirrored factors."""
     left, sizes, right = np.linalg.svd(matrices)
     if not (sizes[..., -1] > 1e-9 * sizes[..., 0]).all() or not (sizes[..., 0] > 0).all():
         raise SuppleError("a joint of zero scale has no rotation; use split_root instead")
@@ -192,12 +192,12 @@ def _nearest_rotations(matrices: Floats) -> Floats:
 def varying_joints(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> NDArray[np.bool_]:
     """Return which joints (J,) change their position or rotation during any clip."""
     varies = np.zeros(skeleton.n_joints, dtype=bool)
-    stretch, noise = _stretch_above(skeleton), STILL * max(size, 1e-9)
+    scale, noise = _scale_above(skeleton), STILL * max(size, 1e-9)
     for translations, rotations, _ in samples:
         # Quaternions q and -q are the same rotation.
         flipped = np.sum(rotations * rotations[:1], axis=-1, keepdims=True) < 0
         aligned = np.where(flipped, -rotations, rotations)
-        varies |= np.ptp(translations, axis=0).max(axis=1) * stretch > noise
+        varies |= np.ptp(translations, axis=0).max(axis=1) * scale > noise
         varies |= np.ptp(aligned, axis=0).max(axis=1) > STILL
     return varies
 
@@ -205,26 +205,26 @@ def varying_joints(skeleton: Skeleton, samples: Sequence[Locals], size: float) -
 def pose_of_motions(skeleton: Skeleton, samples: Sequence[Locals], size: float) -> JointPose:
     """Return a pose with translations and scales of joints that leave their rest in any clip."""
     translating, scaled = np.zeros((2, skeleton.n_joints), dtype=bool)
-    stretch, noise = _stretch_above(skeleton), STILL * max(size, 1e-9)
+    scale, noise = _scale_above(skeleton), STILL * max(size, 1e-9)
     scale_noise = STILL_SCALE * np.abs(skeleton.scales).max(axis=1)
     for translations, _, scales in samples:
         deviation = np.abs(translations - skeleton.translations).max(axis=(0, 2), initial=0)
-        translating |= deviation * stretch > noise
+        translating |= deviation * scale > noise
         scaled |= np.abs(scales - skeleton.scales).max(axis=(0, 2), initial=0) > scale_noise
     return JointPose(skeleton, np.flatnonzero(translating), np.flatnonzero(scaled))
 
 
-def _stretch_above(skeleton: Skeleton) -> Floats:
+def _scale_above(skeleton: Skeleton) -> Floats:
     """Return the scale (J,) from each joint's local translation to the world, at rest."""
-    stretch = np.abs(skeleton.rest_world()[:, :3, :3]).max(axis=(1, 2), initial=0)
-    return np.where(skeleton.parents >= 0, stretch[skeleton.parents], 1.0)
+    scale = np.abs(skeleton.rest_world()[:, :3, :3]).max(axis=(1, 2), initial=0)
+    return np.where(skeleton.parents >= 0, scale[skeleton.parents], 1.0)
 
 
 class RootPolicy:
     """Joint that the root follows, and joints at which its motion is removed.
 
     The root follows the topmost joint that moves in any clip; of several, the one that carries most
-    of the surface. A character of which much never moves (a tail wagging on a plinth) has no root
+    of the surface. A character with large still parts (a tail wagging on a plinth) has no root
     motion. The motion is removed at `tops`: each joint with weight has exactly one of them at or
     above it. They are as low as possible, so that the followed joint is at rest and no joint above
     it is rotated back instead.

@@ -129,7 +129,7 @@ class SmoothTrack:
     `reach` (k,) is the largest motion of the surface, in metres per unit of each item's value;
     `tolerance` is in metres. `begins` are keys at which the track jumps and a new curve begins.
 
-    The curves are cubic splines through the keys; those of rotations are splines of continuous
+    The curves are cubic splines through the keys; curves of rotations are splines of continuous
     quaternions, normalised, which do not depend on the frame and allow any number of revolutions.
     In gaps where a curve deviates by more than the tolerance, as between sparse keys, points of the
     track are added by halving, down to gaps of 4 ms: corners of the track are rounded only near its

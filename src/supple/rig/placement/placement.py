@@ -30,12 +30,12 @@ class Placement(Protocol):
 
     @property
     def n_points(self) -> int:
-        """Number k of vertices placed; repeated ones count each time."""
+        """Number k of vertices placed; repeated vertices count each time."""
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write positions at a finite, contiguous float64 pose (s,) to `out` (k, 3).
 
-        `out` is C-contiguous float64 or float32; the result equals that of the rig up to rounding.
+        `out` is C-contiguous float64 or float32; the result equals the rig's up to rounding.
         """
 
     def fork(self) -> Placement:

@@ -18,7 +18,7 @@ _VERTICES, _POSES = 200, 600
 
 @dataclass(frozen=True, eq=False)
 class PoseTree:
-    """Tree of poses: the basis of each is aligned to that of its parent (xu2016 fig. 9).
+    """Tree of poses: the basis of each is aligned to its parent's (xu2016 fig. 9).
 
     `parents` (m,) is −1 for the root, pose 0; `order` (m,) lists each pose after its parent.
     """
@@ -114,15 +114,15 @@ def _ranks(apart: Floats, poses: ArrayLike | None) -> Ints:
 def farthest_poses(rig: Rig, poses: ArrayLike, count: int) -> Ints:
     """Choose a few poses that are far from each other and from the rest pose.
 
-    Each has the surface farthest (root mean square over vertices) from that of the rest pose and of
-    all poses chosen before. Angles that differ by 2π count as equal.
+    Each has the surface farthest (root mean square over vertices) from those of the rest pose and
+    of all poses chosen before. Angles that differ by 2π count as equal.
 
     Parameters
     ----------
     rig
         The surface's rig.
     poses
-        (t, s) candidates, such as those of a motion.
+        (t, s) candidates, such as poses of a motion.
     count
         Number of poses; fewer are returned if fewer differ.
 

@@ -234,7 +234,7 @@ def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
     """Return by how much equivalent rotation vectors reduce the squared distance of two rotations.
 
     Vectors that differ by full turns about their axis are the same rotation. The shortest vectors
-    are compared, and one of the two may be replaced by that in the opposite direction.
+    are compared, and one of the two may be replaced by its opposite equivalent.
     """
     one, two = 0.0, 0.0
     for i in range(3):
@@ -257,7 +257,7 @@ def _saved(vector: Floats, scales: Floats, example: Floats) -> float:
 
 @compiled
 def _shortest(angle: float) -> tuple[float, float]:
-    """Return factors from a rotation vector to the shortest one, and to that of opposite sign."""
+    """Return factors from a rotation vector to the shortest, and to the one of opposite sign."""
     if not angle > 0:
         return 1.0, 1.0
     short = angle - 2 * math.pi * round(angle / (2 * math.pi))

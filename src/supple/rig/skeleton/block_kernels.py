@@ -83,7 +83,7 @@ def _blend_linear(
     matrices: Floats,
     out: Positions,
 ) -> None:
-    """Write Σ w T x of a block, coordinates in rows of `out`; two joints to a loop."""
+    """Write Σ w T x of a block, coordinates in rows of `out`; two joints per loop iteration."""
     n, slots = len(x), len(follow)
     for row in range(3):
         out[row * BLOCK : row * BLOCK + n] = 0
@@ -135,7 +135,7 @@ def _row(v: Floats, factor: float, kind: Any) -> tuple[float, float, float, floa
 
 @compiled
 def _blend_duals(n: int, weights: Positions, follow: Ints, duals: Floats, out: Positions) -> None:
-    """Write Σ w d of a block, the eight entries in rows of `out`; two joints to a loop."""
+    """Write Σ w d of a block, the eight entries in rows of `out`; two joints per iteration."""
     slots, pivot = len(follow), duals[follow[0]]
     for row in range(8):
         out[row * BLOCK : row * BLOCK + n] = 0
@@ -204,7 +204,7 @@ def _move_dual(
 def _correct(
     deltas: Positions, active: Bools, coefficients: Floats, n: int, out: Positions
 ) -> None:
-    """Add Σ c δ of a block, two corrections to a loop."""
+    """Add Σ c δ of a block, two corrections per loop iteration."""
     kind, waiting = out.dtype.type, -1
     for m in range(len(coefficients)):
         if not active[m] or abs(coefficients[m]) < NEGLIGIBLE_WEIGHT:
@@ -238,7 +238,7 @@ def _add_two(
 
 @compiled_fused
 def _write(ranks: NDArray[np.uint32], placed: Positions, out: Positions) -> None:
-    """Gather positions into `out`; sequential writes are faster than scattered ones."""
+    """Gather positions into `out`; sequential writes are faster than scattered writes."""
     for i in range(len(ranks)):
         at = np.uint64(ranks[i])
         out[i, 0], out[i, 1], out[i, 2] = placed[at], placed[at + ONE], placed[at + TWO]

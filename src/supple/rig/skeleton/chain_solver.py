@@ -147,7 +147,7 @@ def _within_reach(top: Floats, target: Floats, reach: float) -> bool:
 
 @compiled
 def _start_elsewhere(attempt: int, best: Floats, low: Floats, high: Floats, out: Floats) -> None:
-    """Write another starting point: near the best one, then near the middle of the limits."""
+    """Write another starting point: near the best point, then near the middle of the limits."""
     for k in range(len(out)):
         beside = 0.2 + 0.1 * (k % 3) if k % 2 else -0.2 - 0.1 * (k % 3)
         middle = 0.5 * (low[k] + high[k])

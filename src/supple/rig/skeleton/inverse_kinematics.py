@@ -234,7 +234,7 @@ class InverseKinematics:
         return low, high
 
     def _all_rotations(self, values: Floats) -> Floats:
-        """Return values of all rotations of the chain, (3c,); zero for those not in the pose."""
+        """Return values of all rotations of the chain, (3c,); zero if not in the pose."""
         rotations = np.zeros(3 * len(self.joints))
         rotations[self._rotations] = values
         return rotations
@@ -274,13 +274,13 @@ class HandleRig:
     """A skinned rig whose pose is a handle's position and some parameters of its base.
 
     Parameters are "<name>.x", "<name>.y", "<name>.z", the position of the handle in metres in the
-    rig's space, at rest at the chain's end; then the extra ones of the base. Each evaluation solves
-    from the rest pose, so that the surface is a function of the pose and not of its history.
+    rig's space, at rest at the chain's end; then the extra parameters of the base. Each evaluation
+    solves from the rest pose, so that the surface is a function of the pose and not of its history.
 
     Parameters
     ----------
     base : Rig
-        Its first parameters must be those of the chain's `JointPose`: a `SkinnedRig`, or blend
+        Its first parameters must be the chain's `JointPose`'s: a `SkinnedRig`, or blend
         shapes or corrections over one.
     chain : InverseKinematics
     extra : sequence of str
@@ -313,7 +313,7 @@ class HandleRig:
     ) -> None:
         of_joints = chain.joint_pose.parameters
         if base.parameters[: len(of_joints)] != of_joints:
-            raise SuppleError("the rig's parameters do not begin with those of the joint chain")
+            raise SuppleError("the rig's parameters do not begin with the joint chain's")
         if not 0 <= softness < 1:
             raise SuppleError(f"softness {softness}; it must be at least 0 and less than 1")
         self.base, self.chain, self.softness = base, chain, float(softness)
@@ -350,7 +350,7 @@ class HandleRig:
         return base_pose
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all vertices or of the listed ones."""
+        """Return positions of all vertices, or of the listed vertices."""
         return self.base(self.base_pose(pose), vertices)
 
     stored_fields: ClassVar[tuple[Field, ...]] = (

@@ -27,11 +27,11 @@ SMALLEST_SCALE = 1e-6
 
 
 class JointPose:
-    """The pose vector of a skeleton.
+    """Pose vector of a skeleton.
 
-    For every joint three entries of a rotation vector ω relative to rest (local rotation =
-    rest rotation · exp ω), in radians; then three offsets in metres for each joint in
-    `translating` (local translation = rest + offset); then three logarithms of scale for each
+    The vector has three entries per joint, a rotation vector ω relative to rest in radians (local
+    rotation = rest rotation · exp ω). Three offsets in metres follow for each joint in
+    `translating` (local translation = rest + offset), then three logarithms of scale for each
     joint in `scaling` (local scale = rest · exp). The rest pose is all zeros.
 
     Parameters
@@ -81,7 +81,7 @@ class JointPose:
         return checked_parameters(channels)
 
     def entries(self) -> Ints:
-        """Return the indices in the pose of each joint's channels, (J, 9); -1 for missing ones.
+        """Return the indices in the pose of each joint's channels, (J, 9); -1 for missing channels.
 
         Columns are the rotation vector, the offset and the logarithms of scale.
         """
@@ -127,7 +127,7 @@ class JointPose:
         Raises
         ------
         SuppleError
-            When a joint moves, turns or scales along a channel that this pose has no entry for, or
+            When a joint moves, turns or scales along a channel for which this pose has no entry, or
             a scale changes its sign.
         """
         rest = self.skeleton

@@ -108,8 +108,8 @@ class Skeleton:
         Parameters
         ----------
         translations, rotations, scales : (…, J, 3), (…, J, 4), (…, J, 3) arrays, optional
-            Leading axes are broadcast; omitted arrays are those of the rest pose. Quaternions
-            need not have unit length; a zero one counts as the identity.
+            Leading axes are broadcast; omitted arrays are the rest pose's. Quaternions
+            need not have unit length; zero counts as the identity.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class Skeleton:
         return joints
 
     def below(self, chosen: Bools) -> Bools:
-        """Return which joints (J,) are below any of the chosen ones (J,)."""
+        """Return which joints (J,) are below any of the chosen joints (J,)."""
         below = np.zeros(self.n_joints, dtype=bool)
         for joint, parent in enumerate(self.parents):
             below[joint] = parent >= 0 and (below[parent] or chosen[parent])
@@ -255,7 +255,7 @@ def compose_world(
 
 @compiled
 def times_affine(world: Floats, parent: int, local: Floats, out: Floats) -> None:
-    """Write the parent's affine transform times the local one; without a parent, the local one."""
+    """Write the parent's affine transform times the local one, for a root the local one alone."""
     for row in range(3):
         for column in range(4):
             if parent < 0:

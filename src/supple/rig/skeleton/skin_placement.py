@@ -80,8 +80,8 @@ class _SkinTransforms(Forkable):
     """Transforms that the joints of a skin apply to its vertices, for successive poses.
 
     `matrices` (J, 4, 4) are from bound to posed, after `update`; `duals` (J, 8) their rigid parts,
-    after `update_duals`; `stretches` (J, 4, 4) apply before those, if `stretched`. Stretched joints
-    under dual quaternions are decomposed by NumPy, which allocates.
+    after `update_duals`; `stretches` (J, 4, 4) apply before `duals`, if `stretched`. Stretched
+    joints under dual quaternions are decomposed by NumPy, which allocates.
     """
 
     def __init__(self, skin: Skin) -> None:
@@ -98,7 +98,7 @@ class _SkinTransforms(Forkable):
         self._world = np.zeros((count + 1, 4, 4))
 
     def update(self, pose: Floats) -> None:
-        """Set `matrices` to those at a pose."""
+        """Set `matrices` for a pose."""
         bind = self._inverse_bind
         if self._tables is None:
             world = np.ascontiguousarray(self._joint_pose.matrices(pose))
@@ -107,7 +107,7 @@ class _SkinTransforms(Forkable):
             skin_transforms(pose, *self._tables, bind, self._world, self.matrices)
 
     def update_duals(self, pose: Floats) -> None:
-        """Set `matrices`, `duals`, `stretches` and `stretched` to those at a pose."""
+        """Set `matrices`, `duals`, `stretches` and `stretched` for a pose."""
         self.update(pose)
         self.stretched = not rigid_duals(self.matrices, self.duals)
         if self.stretched:

@@ -73,7 +73,7 @@ class SkinnedRig:
     weights : (n, k) array
         Their weights, not negative; normalised to sum 1.
     inverse_bind : (J, 4, 4) array
-        Transforms from the space of `vertices` to that of each joint.
+        Transforms from the space of `vertices` to the space of each joint.
     method : {"linear", "dual-quaternion"}
         Dual quaternions keep the volume of twisted joints. Joint scale and shear are blended
         linearly first and the rigid parts after, as UsdSkel does, so that a scaled joint scales.
@@ -129,7 +129,7 @@ class SkinnedRig:
     def __call__(
         self, pose: ArrayLike, vertices: ArrayLike | None = None, *, out: Floats | None = None
     ) -> Floats:
-        """Return positions of all vertices or of the listed ones, in `out` unless it is None."""
+        """Return positions of all vertices, or of the listed vertices; in `out` if given."""
         subset = checked_subset(vertices, self.n_vertices)
         points = self.vertices if subset is None else self.vertices[subset]
         return self._run(points, subset, pose, out)

@@ -197,8 +197,8 @@ def _blend_and_move(
 def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
     """Decompose affine transforms: rigid part (J, 8), stretch (J, 3, 3), whether any stretches.
 
-    Each transform is x ↦ R S x + t with S symmetric, by polar decomposition; a mirroring one
-    has a negative S, as in UsdSkel.
+    Each transform is x ↦ R S x + t with S symmetric, by polar decomposition; mirroring
+    makes S negative, as in UsdSkel.
     """
     linear = np.ascontiguousarray(matrices[:, :3, :3])
     duals, stretches = np.empty((len(matrices), 8)), np.empty((len(matrices), 3, 3))
@@ -285,7 +285,7 @@ def skin_transforms(
     `entries` (J, 10) are the parent of each joint or -1, then the indices in the pose of its
     rotation vector, offset and logarithms of scale, -1 for missing ones. `rest` (J, 10) are
     translation, rotation and scale at rest; `world` (J + 1, 4, 4) is scratch for the joints'
-    transforms and, last, the local one.
+    transforms and, last, a local transform.
     """
     count = len(entries)
     local = world[count]

@@ -51,7 +51,7 @@ class UnpackingBudget:
         self.left = LARGEST_EXPANSION + stored_bytes
 
     def take(self, what: str, entries: int) -> None:
-        """Subtract `entries`; refuse an array that exceeds the budget."""
+        """Subtract `entries` from the budget; refuse an array that exceeds it."""
         if entries > self.left:
             raise SuppleError(f"{what} would unpack to {entries:,} numbers, too many to read")
         self.left -= entries
@@ -60,7 +60,7 @@ class UnpackingBudget:
 def packed_rows(values: ArrayLike) -> Arrays:
     """Pack an array (…, c) as float32 without its rows of zeros: a bit per row, and other rows.
 
-    Corrections of the neutral pose are zero, as are those of a raised arm at the feet.
+    Corrections of the neutral pose are zero, and corrections of a raised arm are zero at the feet.
     """
     small = rounded(values)
     rows = small.reshape(-1, small.shape[-1])

@@ -283,7 +283,7 @@ def vertex_count(rig: Any) -> dict[str, int]:
 
 
 def keep_bits(what: str, vectors: Floats, stored: Floats) -> None:
-    """Replace unit vectors by the stored ones: normalising them again moves their last bit."""
+    """Replace unit vectors by stored vectors: normalising them again moves their last bit."""
     if not np.allclose(vectors, stored, rtol=0, atol=1e-12):
         raise FormatError(f"{what} is not of unit length, or not at right angles")
     vectors[...] = stored

@@ -25,7 +25,7 @@ LEAST_VOLUME = 0.2
 
 @dataclass(frozen=True, eq=False)
 class BoneMeshes:
-    """Surfaces of bones, at rest, and the joints that they rotate with.
+    """Surfaces of bones, at rest, and the joints with which they rotate.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class BoneMeshes:
     names
         (b,) names of the bones.
     joints
-        (b,) joint of the skeleton that each rotates with.
+        (b,) joint of the skeleton with which each rotates.
 
     Examples
     --------

@@ -77,7 +77,7 @@ class CorotatedCorrections:
         return rotate(self.rotations, self._offsets + self.corrections) - self._offsets
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         values = checked_pose(self.start.parameters, pose)
         subset = checked_subset(vertices, self.start.n_vertices)
         out = np.array(self.start(values, subset), np.float64, order="C")
@@ -216,7 +216,7 @@ def _follow_corotated(
 
 @compiled_fused
 def _replace_cancelled(strongest: Positions, least: float, quaternions: Floats) -> None:
-    """Replace blends of rotations that cancel by the rotation of the strongest pose."""
+    """Replace blended rotations that cancel out by the rotation of the pose of largest weight."""
     for i in range(len(quaternions) // 4):
         x, y = quaternions[4 * i], quaternions[4 * i + 1]
         z, w = quaternions[4 * i + 2], quaternions[4 * i + 3]

@@ -86,8 +86,8 @@ class PoseFitter:
     Newton's method with line search. A row of A has entries of one tet only, so that AᵀMA has the
     pattern of the stiffness. The surface constrains vertices about as strongly as their neighbours
     do, so that conjugate gradients take some 10 iterations at any size: a fit of 128,000 tets costs
-    a tenth of one by factorisations. If they take too many, as for unconstrained parts, the matrix
-    is factorised.
+    a tenth of a fit by factorisations. If they take too many, as for unconstrained parts, the
+    matrix is factorised.
 
     `mesh` are the tets at the neutral pose, `samples` the surface in them. A small γ follows the
     surface closely, a large one keeps the tets in shape.
@@ -251,7 +251,7 @@ class VolumeGuard:
     """Σ ½ κ V (J₀ − J)² over the tets whose volume ratio J is below J₀ = `kept`.
 
     Unlike stiffer elasticity it does not resist bending, stretching and sliding, and does not act
-    on tets that keep their volume. For large κ the fit approaches the best one with J ≥ J₀.
+    on tets that keep their volume. For large κ the fit approaches the best fit with J ≥ J₀.
     """
 
     def __init__(self, mesh: TetMesh, pattern: BlockPattern, kept: float) -> None:

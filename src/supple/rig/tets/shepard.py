@@ -151,7 +151,7 @@ class SurfaceFollower(ABC):
 
     @abstractmethod
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
 
     @abstractmethod
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
@@ -184,7 +184,7 @@ class ShepardRig(SurfaceFollower):
         return self._rows.of(checked_subset(vertices, self.n_vertices))[0]
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         needed, rows = self._rows.of(subset)
         moved = self.rig(pose, needed) - self.surface_vertices[needed]
@@ -199,7 +199,7 @@ class ShepardRig(SurfaceFollower):
         return ShepardPlacement(self, vertices, share=True) if self.rig is rig else None
 
     def jacobian(self, entries: Ints, vertices: Ints | None = None) -> ShepardJacobian:
-        """Return the Jacobian, interpolated from that of the surface."""
+        """Return the Jacobian, interpolated from the surface's."""
         return ShepardJacobian(self, entries, vertices)
 
     stored_fields: ClassVar[tuple[Field, ...]] = (
@@ -271,7 +271,7 @@ class ShepardPlacement(Forkable):
         return self
 
     def place_surface(self, pose: Floats) -> None:
-        """Set `positions` to those of the needed surface vertices at a pose."""
+        """Set `positions` of the needed surface vertices at a pose."""
         self._surface.place(pose, self.positions)
 
     def place(self, pose: Floats, out: Positions) -> None:

@@ -186,7 +186,7 @@ class SkinnedTetRig(SurfaceFollower):
         return skinned_placement(self.skinned, vertices, sums, single=single)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         values = checked_pose(self.parameters, pose)
         joints = values[self._core_entries]
@@ -238,7 +238,7 @@ class SkinnedTetRig(SurfaceFollower):
 
 
 class _SkinnedTetJacobian:
-    """Jacobian of skinned tets, plus S times that of the surface beyond its skinning."""
+    """Jacobian of skinned tets, plus S times the surface's beyond its skinning."""
 
     def __init__(self, rig: SkinnedTetRig, entries: Ints, vertices: Ints | None) -> None:
         start, stop = rig._core_entries.start, rig._core_entries.stop

@@ -23,7 +23,7 @@ class SurfaceSamples:
 
     ``of_surface @ values`` and ``of_tets @ values`` are values at the samples, ``area`` is the area
     of each. A triangle larger than the tets has several samples: with its corners alone, the tets
-    between them would be unconstrained, and those at the corners would be pulled out of the mesh
+    between them would be unconstrained, and tets at the corners would be pulled out of the mesh
     like needles. Where triangles are small, the samples are the surface's vertices.
     """
 

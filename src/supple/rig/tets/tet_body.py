@@ -40,7 +40,7 @@ class TetBody:
     mesh
         The tets inside, at the neutral pose.
     embedding
-        (n̄, n) sparse matrix from positions of tet vertices to those of the skin.
+        (n̄, n) sparse matrix from positions of tet vertices to positions of the skin.
     tet_rig
         Φ(p), the tets' rest shape at a pose.
     fixed

@@ -131,7 +131,7 @@ class TetRig:
         return self.start.needed_surface_vertices(vertices)
 
     def __call__(self, pose: ArrayLike, vertices: ArrayLike | None = None) -> Floats:
-        """Return positions of all tet vertices or of the listed ones."""
+        """Return positions of all tet vertices, or of the listed vertices."""
         return self._corrected(pose, vertices)
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:

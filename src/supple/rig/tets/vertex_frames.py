@@ -1,7 +1,7 @@
 """Rotations of vertices between poses: frames for the blending of bases and corrections.
 
-`pose_rotations` finds those of all poses: `vertex_rotations` of each, `smoothed_rotations` over the
-body, and `consistent_signs` from pose to pose.
+`pose_rotations` finds the rotations of all poses: `vertex_rotations` of each, `smoothed_rotations`
+over the body, and `consistent_signs` from pose to pose.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def consistent_signs(quaternions: ArrayLike, parents: ArrayLike, mesh: TetMesh) 
     q and −q are the same rotation, but blends from the neutral pose to q and to −q rotate in
     opposite directions. Neighbours must rotate in the same direction, also beyond half a turn: in
     each connected part of the mesh signs propagate along the edges across which the rotation
-    changes least, and then the part takes the sign nearer to that of the pose's parent in the
+    changes least, and then the part takes the sign nearer to the pose's parent in the
     alignment tree `parents` (m,).
     """
     tree = PoseTree.of(parents)

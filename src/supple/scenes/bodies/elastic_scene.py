@@ -47,7 +47,7 @@ class ElasticScene:
     fixed : (k,) int array
         Fixed vertices.
     pulled : int
-        Vertex that examples and tests pull at, such as the spoon's tip.
+        Vertex that examples and tests pull, such as the spoon's tip.
     modes : int
         Size r of the reduced model.
     linear_modes : int

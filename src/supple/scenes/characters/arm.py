@@ -41,7 +41,7 @@ GIRDLE, ELBOW, HAND = JOINTS["girdle"][1], JOINTS["forearm"][1], (0.62, 0.0, 0.0
 
 
 def arm_solid() -> Solid:
-    """Return the whole arm, with the part of the body it hangs on."""
+    """Return the whole arm, with the part of the body to which it is attached."""
     parts = arm_parts()
     hand = smooth_union(_hand(), 0.011)
     flesh = [smooth_union(parts[name], 0.030) for name in PARTS]

@@ -33,7 +33,7 @@ _MODULES = {name: name for name in SCENES} | {"x": "x_shape"}
 
 @dataclass(frozen=True)
 class PaperRow:
-    """Sizes and times that a paper gives for its character; None for missing ones.
+    """Sizes and times that a paper gives for its character; None for missing numbers.
 
     Table 3 of Xu and Barbič, Pose-Space Subspace Dynamics, 2016; or sizes in Hahn et al. 2013, §5,
     where the surface is the boundary of the tets.

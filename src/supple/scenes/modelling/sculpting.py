@@ -1,6 +1,6 @@
 """Sculpting and painting of surfaces: relax the skin, bulge muscles, separate overlapping parts.
 
-Sculpting functions take posed points (n, 3) and return new ones; a correction is the difference.
+Sculpting functions take posed points (n, 3) and return new points; a correction is the difference.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SkinRelaxer:
         self._details = np.einsum("nij,nj->ni", self._frames(smooth), offsets)
 
     def smoothed(self, values: Floats, rounds: int) -> Floats:
-        """Return values (n, …) after `rounds` averages with those of neighbouring vertices."""
+        """Return values (n, …) after `rounds` averages over neighbouring vertices."""
         for _ in range(rounds):
             values = 0.5 * values + 0.5 * (self._average @ values)
         return values

@@ -94,7 +94,7 @@ def smooth_union(solids: list[Solid], blend: float) -> Solid:
 
 
 def smooth_subtraction(solid: Solid, tool: Solid, blend: float) -> Solid:
-    """Return a solid minus another one, with the rim rounded over about `blend`."""
+    """Return a solid minus another solid, with the rim rounded over about `blend`."""
     sharpness = 4 / blend
 
     def depth(points: Floats) -> Floats:
@@ -193,7 +193,7 @@ def coarsened(
 ) -> SurfaceMesh:
     """Return a surface decimated to a number of vertices, denser where it is curved.
 
-    Edges collapse by quadric errors (Garland and Heckbert 1997), or the shortest ones first if
+    Edges collapse by quadric errors (Garland and Heckbert 1997), or shortest edges first if
     `even`, which suits contact; the result is relaxed on the solid. `enlarged` maps points to a
     shape with enlarged details, such as a face, which then keep more vertices.
     """

@@ -204,7 +204,7 @@ class _BarLog(BuildLog):
         self._advance(0.0)
         self._line.content = f"Building: {name} …"
 
-    def tell(self, part: float, what: str) -> None:
+    def report(self, part: float, what: str) -> None:
         self._advance(part)
 
     def _advance(self, part: float) -> None:

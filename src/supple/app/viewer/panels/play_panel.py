@@ -147,7 +147,7 @@ def _material_rows(session: Session[Any], dials: FeelDials | None) -> Iterator[R
         yield Row("Gravity", get, put, hint, options=GRAVITY_MODES)
     if "gravity" in parts:
         hint = "Direction of gravity; the body sags and comes to rest"
-        yield Row("Gravity", lambda: actor.gravity, actor.fall, hint, options=tuple(GRAVITIES))
+        yield Row("Gravity", lambda: actor.gravity, actor.set_gravity, hint, None, tuple(GRAVITIES))
     if "friction" in parts:
         hint = "Friction coefficient of the skin on ground and ball; 0: no friction"
         low, high, _ = FRICTION_LIMITS

@@ -22,7 +22,7 @@ class Row:
 
     A row with `options` is a dropdown, one with `limits` a slider, one without `get` a button,
     and others are checkboxes. `set` runs in the session's thread, with a value within `limits` or
-    among `options`; that of a button takes no argument.
+    among `options`; `set` of a button takes no argument.
     """
 
     label: str

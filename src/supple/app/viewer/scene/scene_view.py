@@ -97,7 +97,7 @@ class SceneView:
             session.release(hand)
             return
         if event.phase == "start":
-            session.take(hand, np.asarray(event.start_position) - offset)
+            session.grip(hand, np.asarray(event.start_position) - offset)
         session.pull(hand, np.asarray(event.end_position) - offset)
 
     async def _click(self, event: Any) -> None:

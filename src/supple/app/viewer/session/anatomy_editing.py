@@ -34,7 +34,7 @@ Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], PreparedModel]
 
 
 class AnatomyEditing:
-    """Regions of a character, compared with those of its model.
+    """Regions of a character, compared with its model's regions.
 
     Firm, normal and soft are stiffness values and act immediately. Changes of the bone under the
     flesh, such as hard and apart, need a rebuild. Without `built`, the model was not built
@@ -88,7 +88,7 @@ class AnatomyEditing:
     def tet_factors(self, model: Any) -> Floats | None:
         """Return factors (T,) on the stiffness of the model's tets, None if nothing has changed.
 
-        They are interpolated as `supple.build` interpolates Young's modulus.
+        The factors are interpolated as `supple.build` interpolates Young's modulus.
         """
         entries = self.anatomy.entries.values()
         now = np.array([FEEL_STIFFNESS[each.feel] for each in entries])

@@ -176,7 +176,7 @@ class BodyActor(Actor):
         """Set the damping ratio of the lowest mode."""
         self.damping, self._stale = clamped(ratio, 0.0, MOST_DAMPING), True
 
-    def fall(self, direction: str) -> None:
+    def set_gravity(self, direction: str) -> None:
         """Set gravity to one of `GRAVITIES`."""
         if direction not in GRAVITIES:
             raise SuppleError(f"no gravity {direction!r}; use one of {', '.join(GRAVITIES)}")

@@ -31,10 +31,10 @@ from supple.mesh.appearance import Appearance
 from supple.playback.bake_model import SCALED_LOADS
 from supple.playback.bake_plan import BakePlan, bake_plan, bake_simulator, stable_stiffness
 from supple.playback.feel.feel import AS_BUILT, Feel
-from supple.playback.feel.swing_goals import SwingGoal
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
-from supple.playback.swing import found_swing
+from supple.playback.swing.goals import SwingGoal
+from supple.playback.swing.search import found_swing
 from supple.progress import unreported
 from supple.rig.character import Character
 from supple.rig.motion.motion_names import one_name
@@ -54,14 +54,14 @@ PRESERVED = ("gravity_mode", "friction")
 class CharacterActor(Actor):
     """Character that plays a motion or holds a pose.
 
-    The first motion is by default the liveliest, and motions are by default those of the model;
+    The first motion is by default the liveliest, and motions are by default the model's;
     without any, a test motion is played. `engine`, `flesh` and `damping` are options of
     `supple.bake`, `scaled_loads` and `feel` of `bake_simulator`. Obstacles among the further
     options `simulation` stay fixed. With `may_stiffen`, motions that are too violent for the flesh
     make it stiffer, as in `supple.bake`.
 
     At the end of a motion, `ending` ``"loop"`` continues with the next cycle, ``"restart"`` starts
-    again, undeformed, and ``"stop"`` pauses. The frames are bit for bit those of `supple bake`,
+    again, undeformed, and ``"stop"`` pauses. The frames equal those of `supple bake` bit for bit,
     with ``--loop`` for a loop. A cycle has a whole number of steps, so its steps may be slightly
     longer or shorter than those of a motion that ends.
     """

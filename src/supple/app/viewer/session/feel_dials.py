@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from supple.app.viewer.session.character_actor import CharacterActor
-from supple.playback.feel.swing_goals import swing_goals
+from supple.playback.swing.goals import swing_goals
 
 
 class FeelDials:

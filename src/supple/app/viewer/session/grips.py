@@ -81,7 +81,7 @@ class SkinGrip:
     def take(cls, model: Any, skin: Singles, where: Floats, dt: float) -> SkinGrip:
         """Grip the skin (n̄, 3) near a point (3,), for steps of `dt` seconds.
 
-        The model's `young` and `density` determine the spring, or else those of default flesh.
+        The model's `young` and `density` determine the spring, or else default flesh does.
         """
         size = model.surface.size
         patch, usual = patch_around(skin, where, size), flesh_material(size)
@@ -127,8 +127,8 @@ class BoneGrip(SkinGrip):
     def hold(cls, model: Any, owners: Ints, skin: Singles, where: Floats, dt: float) -> BoneGrip:
         """Grip the bone below the skin (n̄, 3) near a point (3,).
 
-        `owners` (n̄,) is the bone of each vertex. If the model has no `density`, that of default
-        flesh is used.
+        `owners` (n̄,) is the bone of each vertex. If the model has no `density`, the density of
+        default flesh is used.
         """
         size = model.surface.size
         nearest = int(np.argmin(np.linalg.norm(skin - where, axis=1)))

@@ -64,7 +64,7 @@ class MovingObstacles:
     """Ground and ball, switched on and off; the ball follows its handle smoothly.
 
     The ball may have any of `SHAPES`. It is a kinematic object: with friction it drags the skin.
-    `size` is that of the character in m.
+    `size` is the character's size in m.
     """
 
     def __init__(self, size: float, fixed: Sequence[Obstacle] = ()) -> None:
@@ -188,8 +188,8 @@ def _in_world(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
 class DraggableObjects:
     """Rigid balls and boxes: kinematic while they are dragged, dynamic otherwise.
 
-    Positions are in the clip's space, where a looped walk returns to its start. `size` is that of
-    the character in m.
+    Positions are in the clip's space, where a looped walk returns to its start. `size` is the
+    character's size in m.
     """
 
     def __init__(self, size: float) -> None:
@@ -266,7 +266,7 @@ class DraggableObjects:
             self._applied = False
 
     def step(self, simulator: Any, dt: float, world_from_clip: Floats) -> None:
-        """Move dragged objects, bring back lost ones, and update the simulator's objects."""
+        """Move dragged objects, return lost objects, and update the simulator's objects."""
         self._world_from_clip = world_from_clip.copy()
         if not self._applied:
             simulator.objects = tuple(self.objects)

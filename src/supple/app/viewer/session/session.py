@@ -56,7 +56,7 @@ class Actor(ABC):
     - ``"curves"``: `traces`, curves of free parameters;
     - ``"springs"``: `simulator.springs`; `tune` for free parameters;
     - ``"materials"``: `stiffen(group, doublings)` for a group of elements;
-    - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `fall`, `truncate`;
+    - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `set_gravity`, `truncate`;
     - ``"energies"``: `simulator.energies()`, `frequencies`;
     - ``"held"``: `held`, triangles that cannot move;
     - ``"appearance"``: `appearance`, colours from the character's file.
@@ -140,7 +140,7 @@ A = TypeVar("A", bound=Actor)
 class Session(Generic[A]):
     """Simulation of an actor, with a queue of requests from pages.
 
-    Any thread may submit requests, which run before the next step: `play`, `pause`, `take` and
+    Any thread may submit requests, which run before the next step: `play`, `pause`, `grip` and
     similar methods, and `submit` for any method of the actor. Only `advance` makes steps.
     """
 
@@ -258,9 +258,9 @@ class Session(Generic[A]):
         """Release all hands and start undeformed."""
         self.submit(self._restart)
 
-    def take(self, hand: Hashable, point: ArrayLike) -> None:
+    def grip(self, hand: Hashable, point: ArrayLike) -> None:
         """Grip the skin nearest to a point (3,) of the world."""
-        self.submit(self._take, hand, np.array(point, np.float64))
+        self.submit(self._grip, hand, np.array(point, np.float64))
 
     def pull(self, hand: Hashable, target: ArrayLike) -> None:
         """Move a hand to a point (3,) of the world."""
@@ -270,7 +270,7 @@ class Session(Generic[A]):
         """Release the grip of a hand."""
         self.submit(self._release, hand)
 
-    def _take(self, hand: Hashable, where: Floats) -> None:
+    def _grip(self, hand: Hashable, where: Floats) -> None:
         point = self.actor.reachable(_checked_point(where))
         self.actor.wake()
         self.hands[hand] = self.actor.grip(self.actor.surface(self.skin), point)

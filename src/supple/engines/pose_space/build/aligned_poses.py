@@ -91,9 +91,9 @@ def align_poses(
 ) -> AlignedPoses:
     """Align the bases of all poses, region by region so that they stay sparse.
 
-    `models` are those of the poses, the neutral one first; the metric of `pose_weights` defines
-    distances of poses; `mass` (n,) is that of the vertices. In "frames" bases are blended in frames
-    and soft columns have more weight; "world" is the paper's variant.
+    `models` are the poses' models, the neutral one first; the metric of `pose_weights` defines
+    distances of poses; `mass` (n,) has the masses of the vertices. In "frames" bases are blended in
+    frames and soft columns have more weight; "world" is the paper's variant.
     """
     parents = alignment_tree(pose_weights.distances(), pose_weights.poses)
     shapes = [model.rest for model in models]

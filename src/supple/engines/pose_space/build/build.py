@@ -80,7 +80,7 @@ class BuildOptions(FleshOptions):
     def cubature_counts(self, r: int, moving: int, free: int) -> tuple[int, int]:
         """Return numbers of elastic tets and inertial vertices for r columns.
 
-        Default numbers are at most those of the moving tets and of the free vertices.
+        Default numbers are at most the numbers of moving tets and of free vertices.
         """
         tets, vertices = self.elastic_cubature, self.inertial_cubature
         return (

@@ -124,7 +124,7 @@ def pose_basis(
         weight derivatives have. None is the paper's recipe without responses, in which the weight
         depends on the units.
     beside
-        (3n, b) mass-orthonormal vectors of other regions, of which the basis is made independent.
+        (3n, b) mass-orthonormal vectors of other regions; the basis is made independent of them.
 
     Raises
     ------
@@ -296,7 +296,9 @@ class PoseTask:
     steps: int = 0
     """Seed of the shaking at this pose, and least number of its steps."""
     moves: Singles | None = None
-    """(n, 3, k) derivatives of the rig, along which the body is also shaken, or None."""
+    loads: Singles | None = None
+    """(n, 3, k) derivatives of the rig, and (n, 3, t) accelerations of the character's motions, by
+    which the body is also shaken, or None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,7 +353,7 @@ def _region_bases(
     masses: Floats,
     rows: sp.csr_array | None,
 ) -> tuple[Floats, ...]:
-    """Return a basis of each region, independent of those of the regions before it."""
+    """Return a basis of each region, independent of the bases of earlier regions."""
     root = np.repeat(np.sqrt(masses), 3)[:, None]
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
@@ -387,7 +389,7 @@ def rotated_shapes(
     """Return a mass-orthonormal basis (k, 3, r) at a rest shape: shapes, rotated with the flesh.
 
     `shapes` (n, 3, r) are in the neutral pose's frames; the basis is projected to the displacements
-    of the region that contacts allow. `mass` (n,) is that of all vertices.
+    of the region that contacts allow. `mass` (n,) has the masses of all vertices.
     """
     quaternions = pose_rotations(mesh, [mesh.vertices, rest], [-1, 0])[1]
     rotated = rotate_basis(quaternions, shapes)[region.vertices]

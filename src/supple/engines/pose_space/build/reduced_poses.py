@@ -69,12 +69,12 @@ class ReducedPoses:
         recipe: dict[str, Any] | None = None,
         shaken: int = 0,
     ) -> ReducedPoses:
-        """Reduce a body at poses (m, s), the neutral one first, or at those of `PoseWeights`.
+        """Reduce a body at poses (m, s), the neutral one first, or at the poses of `PoseWeights`.
 
         `material` is one material, or one for each pose; `rest` is Φ, such as a rig; `modes` is the
-        total number of columns, or that of each region. By default there is one region, the whole
-        body without the `fixed` vertices, and contact is ignored. `recipe` has options of
-        `pose_basis`, for one region without contacts; by default those of a build. At the first
+        total number of columns, or the number of each region. By default there is one region, the
+        whole body without the `fixed` vertices, and contact is ignored. `recipe` has options of
+        `pose_basis`, for one region without contacts; by default a build's. At the first
         `shaken` poses the body is shaken for a common basis, and `rest` must be a rig; 0 gives
         bases of modes.
         """
@@ -149,7 +149,7 @@ class ReducedPoses:
 def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) -> Floats:
     """Shake the body at the poses of `tasks`, as a build does; return the shapes (n, 3, r)."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
-    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses)]
+    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses, [None] * len(poses))]
     held = [shaking for shaking in shakings if shaking is not None]
     if len(held) < len(shakings):
         raise SuppleError(
@@ -175,7 +175,7 @@ def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:
 def stand_in_basis(model: PoseSpaceModel) -> Floats:
     """Return a basis (3n, r) of a model's size, for timing only.
 
-    Stored rows are those of the model at the neutral pose; rows in the interior are means of their
+    Stored rows are the model's at the neutral pose; rows in the interior are means of their
     neighbours, so that the result is as dense and as smooth as the real basis.
     """
     count = len(model.mesh.vertices)

@@ -117,8 +117,8 @@ def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) 
     left = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))
     if len(left):
         warn(
-            f"{counted(len(left), 'tet vertex', 'tet vertices')} that nothing fixes "
-            f"(first: {left[0]}) are in no region; they do not move"
+            f"no region contains {counted(len(left), 'tet vertex', 'tet vertices')} that nothing "
+            f"fixes (first: {left[0]}); free vertices outside all regions do not move"
         )
 
 

@@ -21,6 +21,7 @@ from supple.engines.pose_space.build.aligned_poses import (
     assess_pose,
     check_independent,
 )
+from supple.engines.pose_space.build.motion_loads import motion_loads
 from supple.engines.pose_space.build.pose_basis import PoseModel, PoseTask, reduce_pose
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup
 from supple.engines.pose_space.build.shaken_pose import (
@@ -50,7 +51,7 @@ WORTHWHILE = 0.75
 
 @dataclass(eq=False)
 class Midpoint:
-    """Pose halfway between two of the sampled ones."""
+    """Pose halfway between two sampled poses."""
 
     ends: tuple[int, int]
     edge: tuple[str, str]
@@ -151,7 +152,8 @@ class SampledPoses:
         (region,), (count,) = self.setup.regions, self.setup.modes
         flesh = self.setup.flesh
         with self.log.stage("shaking"):
-            tasks = shaken_tasks(self._tasks(), flesh.tet_rig, self.weights.poses)
+            loads = motion_loads(flesh.tet_rig, self.setup.character.motions, self.weights)
+            tasks = shaken_tasks(self._tasks(), flesh.tet_rig, self.weights.poses, loads)
             shakings = _all_or_none(self._computed(shake_pose, tasks))
             if shakings is not None:
                 rests = [task.rest for task in tasks]
@@ -163,7 +165,7 @@ class SampledPoses:
     ) -> list[MotionForces] | None:
         """Return motions of the shaken body at all poses and at `between`; None for bases of modes.
 
-        `bases` and `blended` (k, 3, r) are those of the poses and of the midpoints.
+        `bases` and `blended` (k, 3, r) are bases at the poses and at the midpoints.
         """
         if self.shapes is None:
             return None
@@ -186,9 +188,9 @@ class SampledPoses:
         self, function: Callable[[Any], Result], tasks: Sequence[PoseTask | MotionTask]
     ) -> list[Result]:
         def done(index: int, count: int) -> None:
-            self.log.tell(count / len(tasks), f'pose "{tasks[index].name}"')
+            self.log.report(count / len(tasks), f'pose "{tasks[index].name}"')
 
-        self.log.tell(0.0, f"{len(tasks)} poses")
+        self.log.report(0.0, f"{len(tasks)} poses")
         return self.workers.map(function, tasks, done)
 
     def _align(self) -> None:
@@ -204,7 +206,7 @@ class SampledPoses:
             check_independent(self.aligned, self.weights.names)
 
     def assess(self, insert_up_to: int = 0) -> None:
-        """Assess midpoints; add those where interpolation is poor, up to `insert_up_to` poses."""
+        """Assess midpoints; add midpoints of poor interpolation, up to `insert_up_to` poses."""
         computed: dict[bytes, Midpoint] = {}
         while True:
             with self.log.stage("between poses"):
@@ -221,7 +223,7 @@ class SampledPoses:
         self._warn_of_poor_edges(poor if insert_up_to else [], bool(insert_up_to))
 
     def _warn_of_poor_edges(self, poor: Sequence[Midpoint], inserted: bool) -> None:
-        """Warn of edges that could not be assessed, and of those with too few poses."""
+        """Warn of edges that could not be assessed, and of edges with too few poses."""
         assessed = [midpoint for midpoint in poor if midpoint.assessment is not None]
         if assessed:
             warn(

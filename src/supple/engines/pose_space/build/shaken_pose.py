@@ -38,7 +38,8 @@ def shake_pose(task: PoseTask) -> Shaking | None:
     steps = max(STEPS, task.steps)
     try:
         body = ElasticBody(task.mesh, task.material)
-        return shake(body, task.rest, region, task.moves, seed=task.seed, steps=steps)
+        how = {"seed": task.seed, "steps": steps}
+        return shake(body, task.rest, region, task.moves, task.loads, **how)
     except SuppleError as error:
         raise SuppleError(f'pose "{task.name}": {error}') from error
 
@@ -57,12 +58,14 @@ def rig_moves(rig: Rig, pose: Floats) -> Singles:
     return single[:, :, np.isfinite(single).all(axis=(0, 1))]
 
 
-def shaken_tasks(tasks: Sequence[PoseTask], rig: Rig, poses: Floats) -> list[PoseTask]:
+def shaken_tasks(
+    tasks: Sequence[PoseTask], rig: Rig, poses: Floats, loads: Sequence[Singles | None]
+) -> list[PoseTask]:
     """Return tasks of shaking with different seeds, and twice as many steps as columns in all."""
     steps = -(-2 * sum(tasks[0].modes) // len(tasks))
     return [
-        replace(task, seed=seed, steps=steps, moves=rig_moves(rig, pose))
-        for seed, (task, pose) in enumerate(zip(tasks, poses, strict=True))
+        replace(task, seed=seed, steps=steps, moves=rig_moves(rig, pose), loads=load)
+        for seed, (task, pose, load) in enumerate(zip(tasks, poses, loads, strict=True))
     ]
 
 
@@ -77,11 +80,11 @@ def shaken_shapes(
     """Return `count` shapes (n, 3, r), the mass-PCA of all motions, in frames of the first pose.
 
     `rests` (n, 3) are rest shapes of the poses, the neutral one first, and `shakings` the motions
-    there. Only the region moves; `mass` (n,) is that of all vertices.
+    there. Only the region moves; `mass` (n,) has the masses of all vertices.
     """
     rotations = pose_rotations(mesh, rests, np.minimum(np.arange(len(rests)) - 1, 0))
     unrotated = [
-        unrotate_basis(quaternions, shaking.displacements.astype(np.float64))[region.vertices]
+        unrotate_basis(quaternions, shaking.displacements * shaking.factors)[region.vertices]
         for quaternions, shaking in zip(rotations, shakings, strict=True)
     ]
     snapshots, rows = np.concatenate(unrotated, axis=2), len(region.vertices)

@@ -62,7 +62,7 @@ def train_model(
             shapes=None if motions is None else [(motion.shapes,) for motion in motions],
             seed=seed,
             threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
-            progress=log.tell,
+            progress=log.report,
         )
     with log.stage("cubature between poses"):
         errors: dict[str, Any] = {"forces": "samples" if motions is None else "motions"}
@@ -99,7 +99,7 @@ def _elastic(
         linear="exact",
         seed=seed,
         threads=sampled.workers.threads,
-        progress=sampled.log.tell,
+        progress=sampled.log.report,
     )
     motions = sampled.motions(
         [basis[0] for basis in bases], assessed, [pose.basis[0] for pose in between]
@@ -124,7 +124,7 @@ def is_thread_safe(rig: Rig) -> bool:
 
 
 def _between(sampled: SampledPoses, pose: Floats, ends: tuple[int, int]) -> Between:
-    """Return a pose between two sampled ones, with its interpolated basis."""
+    """Return a pose between two sampled poses, with its interpolated basis."""
     setup, aligned = sampled.setup, sampled.aligned
     shares = sampled.weights(pose)
     (elastic,) = setup.elastic([interpolated_material(sampled.materials, shares)])

@@ -218,8 +218,8 @@ def list_contacts(
     """List contacts of skin vertices with obstacles in `scratch`, by groups; return their number.
 
     `u` (b + 1, 4) are displacements of the carriers, of which at most `reach` occurs in this step;
-    `shapes` (o, 8) and `solids` are those of `RootFrameObstacles`; `gaps` (o′, n̄) and `normals`
-    (o′, n̄, 3) in the world are those of obstacles of other types.
+    `shapes` (o, 8) and `solids` are from `RootFrameObstacles`; `gaps` (o′, n̄) and `normals`
+    (o′, n̄, 3) in the world belong to obstacles of other types.
     """
     count, going = 0, scratch.going
     # Local names, because field access in a loop costs time.

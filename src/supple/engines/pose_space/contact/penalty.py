@@ -43,7 +43,7 @@ class PenaltySettings(NamedTuple):
 
 
 class FrictionInputs(NamedTuple):
-    """Inputs of friction; `loads` and `places` are those of the previous step."""
+    """Inputs of friction; `loads` and `places` are from the previous step."""
 
     coefficient: float
     dt: float
@@ -101,7 +101,7 @@ def add_contacts(
 
 @compiled
 def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untyped-def]
-    """Write target depths of contacts at the end of the step; return how many are deeper."""
+    """Write target depths of contacts at the end of a step; return how many contacts are deeper."""
     _, remaining, slowest, fastest = settings
     pressing = 0
     for k in range(count):

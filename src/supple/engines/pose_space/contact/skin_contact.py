@@ -42,7 +42,7 @@ UNIT = 1e-3
 
 
 class SkinContact:
-    """Contact of the skin of any state of a model with obstacles, at least one; one per thread."""
+    """Contact of a model's skin, in any state, with one or more obstacles; one per thread."""
 
     def __init__(
         self, runtime: RuntimeModel, options: StepOptions, obstacles: tuple[Obstacle, ...]

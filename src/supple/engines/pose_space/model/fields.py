@@ -41,7 +41,7 @@ LONGEST_REPORT = 1_000_000
 class ModelFields(FleshFields):
     """Fields of a pose-space model: its flesh (see `FleshFields`), and the reduction.
 
-    All are checked and rounded as those of the flesh.
+    All fields are checked and rounded as the fields of the flesh are.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ModelFields(FleshFields):
         ``"frames"``: bases are blended in the neutral pose's frames and rotated by the blended
         rotations of the vertices. ``"world"``: bases are blended as in the paper.
     regions
-        Parts of the body, each with a basis. The r columns are those of one region after another.
+        Parts of the body, each with a basis. The r columns belong to one region after another.
     basis_vertices
         For each region (k,) vertices at which its basis is stored, ascending: all that carry the
         skin or a cubature point.
@@ -122,7 +122,7 @@ class ModelFields(FleshFields):
 
 
 def _checked(model: ModelFields) -> Values:
-    """Return all fields of a reduction in the precision of files; refuse contradictory ones."""
+    """Return all fields of a reduction in the precision of files; refuse contradictory fields."""
     if model.interpolation not in INTERPOLATIONS:
         raise SuppleError(f'interpolation "{model.interpolation}"; use frames or world')
     fields: Values = {"parents": checked_tree(model.parents, model.n_poses)}

@@ -28,7 +28,7 @@ Ints = NDArray[np.int32]
 class PoseSpaceModel(ModelFields):
     """Reduced models of a character at several poses, aligned so that they blend (xu2016 §5 to §8).
 
-    Its fields are those of `FleshFields` and `ModelFields`: among them ``name``, the ``surface``
+    It has the fields of `FleshFields` and `ModelFields`: among them ``name``, the ``surface``
     with its ``rig`` and ``motions``, the tets ``mesh`` with their ``tet_rig``, the poses'
     ``pose_weights``, and the ``report`` of the build. `make` takes the results of a build's stages
     instead, and also rounds the rigs to the precision of the model file.
@@ -107,7 +107,7 @@ class PoseSpaceModel(ModelFields):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Sizes ``tets``, ``poses``, ``modes`` and ``regions``; ``full_distance`` if measured."""
+        """Sizes ``tets``, ``poses``, ``modes`` and ``regions``; those of its accuracy."""
         sizes = {
             "tets": len(self.mesh.tets),
             "poses": self.n_poses,
@@ -115,7 +115,9 @@ class PoseSpaceModel(ModelFields):
             "regions": len(self.regions),
         }
         accuracy = self.accuracy
-        return sizes if accuracy is None else {**sizes, "full_distance": accuracy.distance}
+        if accuracy is None:
+            return sizes
+        return sizes | {"full_distance": accuracy.distance, "full_accuracy": accuracy.words()}
 
     def mass_product(self, i: int, j: int) -> Floats:
         """Return the row of `mass_products` of poses i and j as a symmetric matrix, (r, r)."""

@@ -263,7 +263,7 @@ class CondensedSolver:
         """Return H at the initial guess; set its gradient, and a Hessian, new or kept.
 
         For shapes, which rotate with the flesh, the Hessian at rest is used unless it converged
-        slowly. Others are kept for some stages.
+        slowly. Other Hessians are kept for some stages.
         """
         self._left -= 1
         self._new = False

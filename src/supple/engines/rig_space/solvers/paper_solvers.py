@@ -246,7 +246,7 @@ class LinearRigSolver(PaperSolver):
     Keys enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f. Iterations end at convergence. The interior is
     ``"static"`` (IV1), ``"skinned"`` (IV2), or ``"skinned-offset"``: IV2 with a correct rest shape.
     With `deferred`, Jacobians are kept while the rig is nearly linear (JE2); a step with too large
-    an error is repeated with a new one. The predictor of the nonlinearity saves most of these
+    an error is repeated with a new Jacobian. The predictor of the nonlinearity saves most of these
     repetitions: ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h as in
     the paper, which is a hundred steps too far; None for none.
     """

@@ -68,7 +68,7 @@ class SolverReport:
 
 
 def bounds_away(stage: StageProblem, entries: Ints, size: int) -> tuple[Floats, Floats]:
-    """Return bounds (K,) of coordinates: of parameters relative to the key, of others infinite."""
+    """Return bounds (K,) of coordinates: of parameters relative to the key, else infinite."""
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     write_bounds(stage, entries, lower, upper)
     return lower, upper
@@ -227,7 +227,7 @@ def _solve_free(
     order: Ints,
     out: Floats,
 ) -> None:
-    """Write the change of the free parameters for given changes of the held ones."""
+    """Write the change of the free parameters for given changes of held parameters."""
     count = order[0]
     if count == 0:
         return

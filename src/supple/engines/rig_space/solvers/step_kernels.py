@@ -1,7 +1,7 @@
 """H(c) of a stage with its gradient and Hessian: compiled, on arrays that are bound once.
 
 Elastic and inertial forces are summed at vertices first, and Yᵀ maps them to the coordinates, so
-that the cost of a tet does not depend on their number. The Hessian is Yᵀ(K + M/τ²)Y.
+that the cost of a tet does not depend on the number of coordinates. The Hessian is Yᵀ(K + M/τ²)Y.
 """
 
 from __future__ import annotations

@@ -123,6 +123,16 @@ class BodyPoints:
         np.add.at(total, rows, phi[tables.columns, None] * tables.shapes)
         return total
 
+    def work(self, chain: BoneChain, phi: Floats, loads: tuple[Ints, Floats] | None) -> float:
+        """Return the work in J of forces (k, 3) on points (k,) on displacements by flesh φ (m,)."""
+        if loads is None or not len(loads[0]):
+            return 0.0
+        points, forces = loads
+        self.place_some(points, chain, np.zeros(len(phi)))
+        before = self.x[points]
+        self.place_some(points, chain, phi)
+        return float(np.sum(forces * (self.x[points] - before)))
+
     def unposed(self, chain: BoneChain, moves: Floats) -> Floats:
         """Return (Σ w G)⁻¹ u (n, 3): displacements `moves` u in the world, transformed to rest."""
         pattern = self.tables.weights, self.tables.bones, self.tables.bone_starts

@@ -138,7 +138,7 @@ def add_joint_terms(
     all rotation, and ½k|r − [r]|² for a rotation vector r beyond its limits. Springs towards the
     pose have constant torque beyond `MAX_ANGLE`. `first` is 0 if springs hold the root as well,
     else 1. Derivatives are added to the gradient and the upper triangle of the Hessian from row 3
-    on; `torques` (K, 3) and `stiffness` (K, 3, 3) receive those of each joint.
+    on; `torques` (K, 3) and `stiffness` (K, 3, 3) are written for each joint.
     """
     rotation, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
     back, goal_moved = np.empty((3, 3)), np.empty((3, 3))

@@ -379,6 +379,13 @@ class BodyContact:
         """Return the contacts of the skin, with the forces that were applied."""
         return skin_contacts(self._contacts, self._system, self.count)
 
+    def loads(self) -> tuple[Ints, Floats] | None:
+        """Return the nearest vertices (c,) of the contacts, and forces (c, 3) on the skin in N."""
+        if self.count == 0:
+            return None
+        contacts = self.contacts()
+        return contacts.points, contacts.forces
+
     def readings(self) -> dict[str, Any]:
         """Return number of contacts, depth in m, and forces in N: total, by part, by collider."""
         by_part, by_collider = self._sums

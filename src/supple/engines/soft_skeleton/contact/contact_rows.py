@@ -29,7 +29,7 @@ def write_contact_rows(
 
     A contact has three rows, along its normal and two tangents: the motion of the point minus that
     of the collider at the same place, so that forces are equal and opposite. The columns are the
-    coordinates that move either, ascending.
+    coordinates that move one of the two, ascending.
     """
     count, n_skin = contacts.total[0], len(body.tables.rest)
     size = out.rows.shape[1]

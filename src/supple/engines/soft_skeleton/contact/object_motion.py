@@ -23,7 +23,7 @@ ROUGH = 0.3
 class ObjectMotion:
     """Free objects, each as six point masses that move rigidly.
 
-    Inertia is that of points, as for the body: M (x − x̂)/τ² with the integrator's target x̂, which
+    Inertia is the points', as for the body: M (x − x̂)/τ² with the integrator's target x̂, which
     includes all gyroscopic terms. A change has six coordinates per object: a translation of the
     centre of mass, and a small rotation in world axes.
     """

@@ -27,7 +27,7 @@ FULL_DEPTH = 2e-3
 
 
 class SearchedSkin(NamedTuple):
-    """Skin that contacts are searched on, and the colliders."""
+    """Skin on which contacts are searched, and the colliders."""
 
     shapes: ShapeTables  # obstacles, then objects, then bones
     x: Floats  # (n̄, 3) skin in the world as bones and handles place it
@@ -233,7 +233,7 @@ def add_vertex_contact(
     skin: Floats,
     areas: Floats,
 ) -> int:
-    """Add a vertex as a contact or, if there are many, to the nearest; return the new `total`."""
+    """Add a vertex as a contact, or to the nearest of many contacts; return the new `total`."""
     if total + 3 >= len(out.loads):
         out.full[0] = True
         return total

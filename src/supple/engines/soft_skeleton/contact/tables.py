@@ -58,7 +58,7 @@ class Contacts(NamedTuple):
 
 
 class SkinFlesh(NamedTuple):
-    """Flesh below the skin, as contact needs it."""
+    """Properties of the flesh below the skin that contact forces depend on."""
 
     thickness: Floats  # (n̄,) distance from the skin to the bone below, m
     spread: SparseArrays  # CSR (n̄, p): weights of the outer flesh vertices at each skin vertex
@@ -75,7 +75,7 @@ class ContactLaw(NamedTuple):
 
 
 class ObjectSamples(NamedTuple):
-    """Balls that stand for the surfaces of the free objects."""
+    """Balls that approximate the surfaces of the free objects."""
 
     centres: Floats  # (s, 3) in the world
     radii: Floats  # (s,) in m; 0 for a point of the surface
@@ -224,10 +224,7 @@ def csc_arrays(motion: Sequence[sp.csr_array]) -> SparseArrays:
 
 
 def half_extents(collider: Any) -> tuple[float, float]:
-    """Return the smallest and the second smallest half extent of a collider, in m.
-
-    A plane has infinite extents.
-    """
+    """Return the two smallest half extents of a collider in m, infinite for a plane."""
     shape = collider.shape if isinstance(collider, PlacedShape) else collider
     if isinstance(shape, Sphere | Capsule):
         return shape.radius, shape.radius
@@ -244,7 +241,7 @@ def half_extents(collider: Any) -> tuple[float, float]:
 
 
 def skin_contacts(contacts: ContactSet, system: ContactSystem, count: int) -> Contacts:
-    """Return those of the first `count` contacts that are on the skin, with applied forces."""
+    """Return the contacts on the skin among the first `count`, with applied forces."""
     on_skin = np.flatnonzero(contacts.areas[:count] > 0)
     along, nearest = system.forces[on_skin], contacts.barycentric[on_skin].argmax(axis=1)
     return Contacts(

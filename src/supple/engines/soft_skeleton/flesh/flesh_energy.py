@@ -175,7 +175,7 @@ def add_flesh_terms(
         if order >= 2:
             stress_derivative(kind, F, constants, H, scratch)
             if order == 2:
-                _firm(H)
+                _regularise(H)
                 project_psd(F, is_isotropic(kind), H, frames)
             if nodal:
                 _add_nodal_hessian(volume, H, gradients, columns, first, stresses, blocks, hessian)
@@ -207,11 +207,11 @@ def write_orientation(tables: FleshTables, phi: Floats, out: Floats) -> None:
 
 
 @compiled_fused
-def _firm(H: Floats) -> None:
+def _regularise(H: Floats) -> None:
     """Add a hundredth of its mean to the diagonal of ∂P/∂F.
 
-    Rotations cost nothing near rest, and rounding decides whether H is positive definite. Without
-    this, every tet was projected, at more than half of the cost of the Hessian.
+    Rotations near rest have zero energy, so rounding errors can make H indefinite. Without the
+    added term every tet would be projected, which takes more than half of the Hessian's time.
     """
     trace = 0.0
     for i in range(9):

@@ -133,7 +133,7 @@ def _write_gradient(slopes: Floats, columns: Ints, phi: Floats, F: Floats) -> No
 
 @compiled_fused
 def _is_positive(F: Floats, norm: float, J: float, a: float, c: float, d: float) -> bool:
-    """Return whether ∂P/∂F is certainly positive; nearly all positive ones pass.
+    """Return whether ∂P/∂F is certainly positive; nearly all positive tensors pass.
 
     With singular values σ its eigenvalues are a ± c σ_k, and those of stretches, with block
     a 1 + b σσᵀ + (d + c/J) ssᵀ − c/J diag(s²), s_k = J/σ_k. For c ≤ 0 < J the latter is positive

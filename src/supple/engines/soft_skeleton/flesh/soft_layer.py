@@ -1,4 +1,4 @@
-"""Flesh layer between skin and bone: the tets that a soft skeleton is built from."""
+"""Flesh layer between skin and bone: the tets from which a soft skeleton is built."""
 
 from __future__ import annotations
 
@@ -110,9 +110,9 @@ def flesh_layer(
     skeleton: BoneMeshes | None = None,
     young: ArrayLike | None = None,
 ) -> FleshLayer:
-    """Fill a character with tets, and find those in bone.
+    """Fill a character with tets, and find the vertices in bone.
 
-    If None, the anatomy is derived from the shape, the material is that of the anatomy, and without
+    If None, the anatomy is derived from the shape, the material is the anatomy's, and without
     `skeleton` bone is as deep as in the anatomy. `young` in Pa on the skin overrides the
     material's.
     """

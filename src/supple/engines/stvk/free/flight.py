@@ -2,7 +2,7 @@
 
 x = C + R y(q), y measured from the mass centre; `rigid_integrals` has the kinetic energy.
 Lagrange's equations, with P the linear momentum, L the angular momentum about the mass centre in
-the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv that of q:
+the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv the momentum of q:
 
     Ṗ = F,   L̇ = torque,   R (IΩ + hv) = L,
     ṗ = ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v + Q.
@@ -33,6 +33,7 @@ from supple.engines.stvk.free.turning import (
     COUPLING,
     HERE,
     LINEAR,
+    LOAD,
     LOCAL,
     MEAN,
     MOMENTUM,
@@ -54,7 +55,7 @@ from supple.engines.stvk.free.turning import (
     set_still,
     turned,
 )
-from supple.engines.stvk.inversion_watch import LED, watch_inversion
+from supple.engines.stvk.inversion_watch import RESTORED_NOW, watch_inversion
 from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, copy_row
 from supple.linalg.upper_triangle import packed_times
 
@@ -100,7 +101,7 @@ def fly(
             return step
         _accept(settings[1], packed, state, turning.sums, spin)
         _move_centre(settings[0], acting.mass, spin)
-        counts[3] += _watch(settings[0], len(vertices) > 0, body, turning, spin)
+        counts[3] += _watch(settings[0], body, turning, spin)
         if len(trace):
             copy_row(state[POSITION], trace[step])
             copy_row(spin[CENTRE, :3], flight[step, :3])
@@ -109,11 +110,12 @@ def fly(
 
 
 @compiled_fused
-def _watch(h, loaded, body, turning, spin):  # type: ignore[no-untyped-def]
-    """Lead back a body that stays inside out; return whether it is, see `watch_inversion`."""
+def _watch(h, body, turning, spin):  # type: ignore[no-untyped-def]
+    """Restore a body that stays inverted; return whether it is inverted, see `watch_inversion`."""
     state, watch = body.state, body.watch
-    inverted = watch_inversion(h, loaded, watch, state[POSITION], state[VELOCITY], state[CHANGE])
-    if watch.progress[LED]:
+    moved = state[POSITION], state[VELOCITY], state[CHANGE]
+    inverted = watch_inversion(h, state[LOAD], watch, *moved)
+    if watch.progress[RESTORED_NOW]:
         set_still(state, turning, spin)
     return inverted
 
@@ -138,8 +140,9 @@ def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-unt
     for k in range(3):
         spin[NEW_LINEAR, k] = spin[LINEAR, k] + h * mass * gravity[k]
         spin[NEW_ANGULAR, k] = spin[ANGULAR, k]
-    start, middle = state[START_P], state[HERE]
+    start, middle, load = state[START_P], state[HERE], state[LOAD]
     for j in range(len(start)):
+        load[j] = 0.0
         start[j] = state[MOMENTUM, j] + ahead * state[PULL, j]
         middle[j] = state[POSITION, j] + 0.5 * h * state[VELOCITY, j]
     if len(vertices) == 0:
@@ -163,7 +166,9 @@ def _act(force, vertices, acting, settings, state, spin):  # type: ignore[no-unt
         for k in range(3):
             row, along, push_k = basis[k], drift[k], local[k]
             for j in range(len(start)):
-                start[j] += push_k * (row[j] - along[j])
+                part = push_k * (row[j] - along[j])
+                start[j] += part
+                load[j] += part / h
     into_world(turn, torque, torque)
     for k in range(3):
         spin[NEW_ANGULAR, k] += torque[k]

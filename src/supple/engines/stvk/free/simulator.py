@@ -62,14 +62,14 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
     dt
         Time step in s; the body should rotate by much less than a radian in one.
     integrator
-        Of the deformation: ``"newmark"`` (second order; energy does not drift) or
+        Method for the deformation: ``"newmark"`` (second order; energy does not drift) or
         ``"backward-euler"`` (loses energy of deformation). The rigid motion is of second order with
         both.
     iterations
         Largest number of linearisations of elastic forces in a step. Energy is conserved if they
         converge (`unconverged_steps` is 0): with one, a strongly deformed body loses or gains some.
     dtype
-        Of the coefficients: float64, or float32 for half the time and seven digits.
+        Type of the coefficients: float64, or float32 for half the time and seven digits.
     alpha, beta
         Rayleigh damping of the deformation, in 1/s and s. Rigid motion is not damped.
     gravity

@@ -2,9 +2,9 @@
 
     p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
 
-for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R those at the end of the step. Newton's
-matrix is that of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K: positive
-definite, and all of the equation but for terms that are h|Ω| times smaller.
+for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R at the end of the step. Newton's
+matrix is the matrix of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K:
+positive definite, and all of the equation but for terms that are h|Ω| times smaller.
 
 Six numbers are a symmetric matrix (xx, yy, zz, xy, xz, yz), four a unit quaternion (x, y, z, w)
 that rotates the body's frame into the world's.
@@ -40,10 +40,10 @@ _SUM_ROWS = 12
 _ENTRIES = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)
 
 #: Rows of the state of q after POSITION and VELOCITY: PULL is ṗ without external forces, CHANGE the
-#: last change of v. Others are scratch.
+#: last change of v. Others are scratch, LOAD with the reduced forces on vertices.
 PULL, MOMENTUM, CHANGE = range(2, 5)
-START_Q, START_P, HERE, SPEED, _RIGHT, _CONSTANT = range(5, 11)
-STATE_ROWS = 11
+START_Q, START_P, HERE, SPEED, _RIGHT, _CONSTANT, LOAD = range(5, 12)
+STATE_ROWS = 12
 
 #: Rows of the state of the body: OMEGA_CHANGE is the last change of Ω. Others are scratch.
 CENTRE, LINEAR, ANGULAR, TURN, OMEGA, OMEGA_CHANGE = range(6)

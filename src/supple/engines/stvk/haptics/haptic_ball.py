@@ -126,11 +126,11 @@ class HapticBall:
     damping
         Contact damping, in s/m: relative increase of the force per m/s of closing speed.
     hand_stiffness, hand_damping
-        Of the spring between hand and ball, in N/m and Ns/m.
+        Constants of the spring between hand and ball, in N/m and Ns/m.
     most_force
         Largest force on the hand and the ball, in N: the limit of the device's motors.
     gravity
-        On the ball, in m/s².
+        Gravity on the ball, in m/s².
     leaf
         Number of triangles in a leaf of the `SphereTree`.
 

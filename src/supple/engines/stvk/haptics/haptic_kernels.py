@@ -2,14 +2,14 @@
 
 A contact pushes with k δ (1 + χ v), δ its depth and v its closing speed (Hunt and Crossley), and
 never pulls; χδ is bounded so that a velocity does not change its sign within a step. Most triangles
-within the ball are neighbours of the one that supports it. The smallest force with the required
-push along each direction is therefore applied (`share_out`): on a plane only the nearest triangle
-acts, however fine the mesh is, and between two walls both act. The smallest force is a continuous
-function of its data, so that nothing vibrates when contacts change.
+within the ball are neighbours of the triangle that supports it. The smallest force with the
+required push along each direction is therefore applied (`share_out`): on a plane only the nearest
+triangle acts, however fine the mesh is, and between two walls both act. The smallest force is a
+continuous function of its data, so that nothing vibrates when contacts change.
 
 Contact is evaluated half a step ahead and acts throughout the step (position Verlet, which adds no
 energy). The force is added to the body's acceleration before the step and removed after it, so that
-its state is always one without contact.
+the stored state never includes contact.
 """
 
 from __future__ import annotations

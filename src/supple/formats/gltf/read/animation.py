@@ -170,10 +170,10 @@ class _ChannelReader:
         has_data = "bufferView" in self.document.part("accessors")[index]
         code, key_times = "ACCESSOR_ANIMATION_INPUT_NON_INCREASING", times[used]
         if len(used) < len(times) and has_data:
-            self.notes.warn(code, f"{self.label} has keys that go back in time; ignored")
+            self.notes.warn(code, f"{self.label} has keys that go back in time; they are ignored")
         if (np.diff(key_times) == 0).any():
             if has_data:
-                self.notes.warn(code, f"{self.label} has several keys at one time; it jumps there")
+                self.notes.warn(code, f"{self.label} has several keys at one time; kept as a jump")
             key_times, chosen = _jumping_times(key_times)
             used = used[chosen]
         self._key_times[index] = key_times, used
@@ -181,7 +181,7 @@ class _ChannelReader:
 
 
 def _jumping_times(times: Floats) -> tuple[Floats, Ints]:
-    """Return increasing times: the first of several equal ones is moved just before the last.
+    """Return increasing times: the first of several equal times is moved just before the last.
 
     Keys between these two are never played and are dropped.
     """

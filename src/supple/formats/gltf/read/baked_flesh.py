@@ -30,7 +30,7 @@ NUMBERED = ("VRM", "VRMC_vrm")
 
 
 def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
-    """Return a file without Supple's additions, except those that `curves` or `flesh` keeps."""
+    """Return a file without Supple's additions, except additions that `curves` or `flesh` keeps."""
     if not curves:
         data = without_curves(path.name, data)
     return data if flesh else _without_flesh(path, data, notes)
@@ -69,7 +69,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
 
 
 def _warn_of_names(data: bytes, notes: Notes) -> None:
-    """Warn of shapes that have names like those of Supple, but no mark."""
+    """Warn of shapes that have names like Supple's, but no mark."""
     if b'soft 1"' not in data and b"soft 1 (" not in data:
         return
     names = (name for mesh in _meshes(data, notes.name) for name in _names(mesh))

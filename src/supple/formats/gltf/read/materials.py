@@ -32,7 +32,7 @@ class GltfMaterial:
     """A material, and the coordinates of its texture.
 
     `uv_set` is the number of the coordinates, ``TEXCOORD_n``, or -1 without texture; `to_uv` an
-    affine map (2, 3) from these to the texture's.
+    affine map (2, 3) from these to coordinates on the texture.
     """
 
     material: SurfaceMaterial = field(default_factory=SurfaceMaterial)
@@ -40,7 +40,7 @@ class GltfMaterial:
     to_uv: Floats = field(default_factory=lambda: np.eye(2, 3))
 
     def texture_coordinates(self, uv: Floats) -> Singles | None:
-        """Return coordinates on the texture, (n, 2), from those of the file; None if too large."""
+        """Return coordinates on the texture, (n, 2), from the file's; None if too large."""
         with np.errstate(all="ignore"):
             coordinates = (uv @ self.to_uv[:, :2].T + self.to_uv[:, 2]).astype(np.float32)
         return coordinates if (np.abs(coordinates) < 1e6).all() else None
@@ -184,7 +184,7 @@ def _is_index(value: Any, count: int) -> bool:
 
 
 def _numbers(values: Any, count: int, usual: float) -> list[float]:
-    """Return `count` finite numbers; `usual` in place of invalid ones."""
+    """Return `count` finite numbers; `usual` in place of invalid numbers."""
     listed = values if isinstance(values, list) and len(values) == count else [usual] * count
     return [float(value) if _is_number(value) else usual for value in listed]
 

@@ -40,10 +40,10 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class GltfPrimitive:
-    """Surface vertices of a primitive; indices are those of the file, `node` -1 for none.
+    """Surface vertices of a primitive; indices are the file's, `node` is -1 for none.
 
-    `welded` (n,) is the surface vertex of each vertex of the primitive, -1 for one that none of its
-    triangles uses. `to_bind` (4, 4) maps the primitive's coordinates to bound positions in metres.
+    `welded` (n,) is the surface vertex of each vertex of the primitive, -1 for a vertex of no
+    triangle. `to_bind` (4, 4) maps the primitive's coordinates to bound positions in metres.
     """
 
     node: int

@@ -156,7 +156,7 @@ class JointFrames:
         self.rest_world = self.skeleton().rest_world() if len(nodes) else np.empty((0, 4, 4))
 
     def track_values(self, path: str, joints: Ints, values: Floats, slopes: bool = False) -> Floats:
-        """Convert values of one property of some nodes, (…, k, c), to those of their joints.
+        """Convert values of one property of some nodes, (…, k, c), to values of their joints.
 
         With `slopes`, values are differences, such as tangents.
         """
@@ -199,7 +199,7 @@ class _Fold:
     """Similarity transforms of nodes that are not joints, as part of the joints below.
 
     `joints` (k,) have such nodes above them. `translations` (j, 3), `rotations` (j, 4) and `scales`
-    (j,) are those of all joints, the identity without such nodes.
+    (j,) have a row for every joint, the identity without such nodes.
     """
 
     joints: Ints
@@ -295,7 +295,7 @@ class Binding:
         return np.array(self._copies, dtype=np.int64)
 
     def inverse_bind(self) -> Floats:
-        """Return inverse bind matrices (k, 4, 4) in metres: those of joints, then of copies."""
+        """Return inverse bind matrices (k, 4, 4) in metres: of joints, then of copies."""
         rest = self._frames.rest_world
         result = np.empty((len(rest) + len(self._copies), 4, 4))
         for joint, world in enumerate(rest):

@@ -226,7 +226,7 @@ class _CurveWriter:
 
     @cached_property
     def target_motion(self) -> tuple[Floats, Floats]:
-        """Poses (t, s) and roots (t, 4, 4) to write: those of the file with the curves added."""
+        """Poses (t, s) and roots (t, 4, 4) to write: the file's motion with the curves added."""
         if self.additive:
             additive_motion = self.curves.additive()
             return additive_motion.poses, additive_motion.roots
@@ -394,7 +394,7 @@ class _CurveWriter:
 
 
 def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
-    """Return keys as an animation sampler; one for weights has all weights of the mesh."""
+    """Return keys as an animation sampler; a sampler for weights has all weights of the mesh."""
     key_times, values, in_tangents, out_tangents = (
         _all_weights(entry, keys)
         if isinstance(entry, _WeightsTrack)

@@ -61,7 +61,7 @@ def faded(track: Track, start: float, end: float, gap: float) -> Track:
 
 
 def joined(old: Channel, new: Track) -> Track:
-    """Return a track with the old weights in the first columns, then the new ones."""
+    """Return a track with the old weights in the first columns, then the new weights."""
     if old.interpolation == "CUBICSPLINE" and len(old.times) > 1:
         return _joined_splines(old, new)
     times = np.union1d(old.times, new.times)
@@ -294,8 +294,8 @@ class NodeMotion:
     def _unattached(self, node: int, poses: Floats, roots: Floats) -> dict[str, Floats]:
         """Return the animated local transforms P⁻¹ G P L of a node that no joint's node moves.
 
-        L is its rest transform, P that of its parent in the scene, and G the root's motion times
-        that of the joint without a node, in the file's units.
+        L is its rest transform, P its parent's transform in the scene, and G the root's motion
+        times the motion of the joint without a node, in the file's units.
         """
         translations, rotations, _ = (part[:, len(self.nodes)] for part in self._unpacked(poses))
         joint_motion = np.tile(np.eye(4), (len(poses), 1, 1))

@@ -133,7 +133,7 @@ def write_gltf(
 class _Played:
     """A baked motion, and the file's own animation at its frames: `poses` and `roots`.
 
-    `rows` are its frames among those of all motions, `when` their times in the file in float32, and
+    `rows` are its frames among all motions' frames, `when` their times in the file in float32, and
     `clip` is the file's clip that equals it, if any.
     """
 

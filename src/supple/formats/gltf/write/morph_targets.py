@@ -74,7 +74,7 @@ def add_targets(
 class _Targets:
     """Targets of one primitive, all with the same attributes.
 
-    Some viewers replace a missing attribute of a target by that of the primitive, not by zero.
+    Some viewers replace a missing attribute of a target by the primitive's, not by zero.
     """
 
     def __init__(self, file: GltfFile, primitive: dict[str, Any]) -> None:
@@ -219,7 +219,7 @@ REGULARISATION_ERROR = 0.25
 class ShapedNodes:
     """Nodes that share weights, and their shapes.
 
-    `vertices` (m,) are those of the surface, `shapes` (b, m, 3) in the space of bound positions in
+    `vertices` (m,) are surface vertices, `shapes` (b, m, 3) in the space of bound positions in
     metres, `weights` (t, b) over the baked frames; `reached` is the largest error, as a fraction of
     the size.
     """

@@ -35,7 +35,7 @@ from supple.saving import write_whole
 def loaded_again(character: Character, source: GltfSource, *, curves: bool = True) -> Character:
     """Load a character's file again; it must not have changed.
 
-    The rig is that of the file, without wrappers. Without `curves`, curves that were added to the
+    The rig is the file's, without wrappers. Without `curves`, curves that were added to the
     file are left out. Raises FormatError if the file is missing, damaged or changed.
     """
     name = source.path.name
@@ -115,8 +115,8 @@ class FleshedFile:
     def keep_original(self, animations: list[str], changed: bool) -> GltfFile:
         """Mark the additions and store the original; return the file.
 
-        `animations` are the names of those that play flesh. A file without additions that was not
-        `changed` otherwise gets no record.
+        `animations` are the names of animations that play flesh. A file without additions that was
+        not `changed` otherwise gets no record.
         """
         if changed or len(self.file.binary) > self._length:
             for animation in self.file.part("animations")[self._animations :]:

@@ -43,7 +43,7 @@ def _dicts(owner: Any, *names: str) -> list[dict[str, Any]]:
 
 
 def copy_binds(file: GltfFile, mesh: int, new: int) -> None:
-    """Extend expressions of VRM 0.x from a mesh to its copy; those of VRM 1.0 refer to nodes."""
+    """Extend expressions of VRM 0.x from a mesh to its copy; VRM 1.0 refers to nodes."""
     vrm = _extension(file, VRM_0)
     groups = _dicts(vrm, "blendShapeMaster", "blendShapeGroups")
     first_person = vrm.get("firstPerson")

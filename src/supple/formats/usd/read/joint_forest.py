@@ -81,7 +81,7 @@ class JointForest:
         return len(self.names) - 1
 
     def world(self, number: int, frames: Floats, to_supple: Floats) -> Floats:
-        """Return world transforms of a moving transform's joint, from its frames (…, 4, 4)."""
+        """Return world transforms of the joint of moving prim `number` from `frames` (…, 4, 4)."""
         joint: Floats = to_supple @ frames @ scaling(1 / self.moving[number].unit)
         return joint
 
@@ -136,7 +136,7 @@ def _add_holder(forest: JointForest, mesh: dict[str, Any], stage: dict[str, Any]
 def _add_transform(
     forest: JointForest, number: int, stage: dict[str, Any], to_supple: Floats
 ) -> None:
-    """Add the joint of a moving transform; a constant one becomes part of its descendants."""
+    """Add the joint of a moving transform; a constant transform becomes part of its descendants."""
     above = forest.carrying[int(stage["above"][number])]
     if not _moves(stage, number, above):
         forest.attached[number] = above, _relative(stage["rest_frames"], number, above)
@@ -269,7 +269,7 @@ def _tree(path: str, joints: list[str]) -> tuple[Ints, Ints]:
 def _checked_transforms(
     forest: JointForest, data: dict[str, Any], order: Ints, parents: Ints
 ) -> tuple[Floats, Floats]:
-    """Return world bind and local rest transforms; invalid ones are computed from the others."""
+    """Return world bind and local rest transforms; invalid transforms are computed from others."""
     path = data["path"]
     bind, rest = (
         each[order]
@@ -318,7 +318,7 @@ def _neutral_pose(
 
 
 def _placed(local: Floats, parents: Ints, frame: Floats) -> Floats:
-    """Return local transforms with those of the roots placed in a frame."""
+    """Return local transforms with the roots' transforms placed in a frame."""
     placed = local.copy()
     placed[parents < 0] = frame @ placed[parents < 0]
     return placed

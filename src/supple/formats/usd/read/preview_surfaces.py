@@ -214,7 +214,7 @@ class Looks:
 
 
 def _value(shader: Any, name: str) -> tuple[Any, Any]:
-    """Return an input's value or None, and the shader that it comes from or None."""
+    """Return an input's value or None, and the shader that defines it or None."""
     shader_input = shader.GetInput(name)
     if not shader_input:
         return None, None
@@ -229,7 +229,7 @@ def _value(shader: Any, name: str) -> tuple[Any, Any]:
 
 
 def _numbers(value: Any, count: int, usual: float) -> list[float]:
-    """Return `count` finite numbers; `usual` in place of invalid ones."""
+    """Return `count` finite numbers; `usual` in place of invalid numbers."""
     try:
         numbers = [float(each) for each in value]
     except (TypeError, ValueError):

@@ -105,7 +105,7 @@ def _meshes(prims: list[Any], skeletons: dict[str, Any], notes: list[str]) -> li
 class _Frames:
     """Prims whose world transforms are sampled: skeletons, and transforms that move them or meshes.
 
-    `prims` has skeletons first, then transforms with time samples, each after those above it;
+    `prims` has skeletons first, then transforms with time samples, each after the prims above it;
     `above` the index of the nearest such transform above each (for a skeleton at or above it), or
     -1.
     """
@@ -254,7 +254,7 @@ class _Clock:
         return self._filled(keys[np.diff(keys, prepend=-np.inf) > SAME_TIME * self.rate])
 
     def _filled(self, keys: np.ndarray) -> np.ndarray:
-        """Return keys and, between distant ones, times at which linear interpolation is sampled."""
+        """Return keys and, between distant keys, times at which linear interpolation is sampled."""
         gaps = np.diff(keys)
         step = max(1.0, self.rate / LINE_RATE)
         wide = gaps > SAMPLED_GAP * self.rate
@@ -280,7 +280,7 @@ def _transform_times(prim: Any) -> set[float]:
 
 
 def _sample_animation(prim: Any, times: np.ndarray, notes: list[str]) -> dict[str, Any]:
-    """Sample joint transforms (t, a, …) and blend weights (t, b); None for missing ones."""
+    """Sample joint transforms (t, a, …) and blend weights (t, b); None for missing values."""
     joints = [str(joint) for joint in prim.GetAttribute("joints").Get() or []]
     shapes = [str(shape) for shape in prim.GetAttribute("blendShapes").Get() or []]
     data: dict[str, Any] = {"path": str(prim.GetPath()), "joints": joints, "shapes": shapes}

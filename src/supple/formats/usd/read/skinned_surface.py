@@ -89,8 +89,8 @@ class SkinnedSurface:
     """Bound positions (n, 3), triangles, influences (n, k) and shapes (b, n, 3) of all meshes.
 
     For each mesh, `welded` has the vertex of each point, -1 for points of no face, and `corners`
-    (m, 3) the indices of each triangle's corners among those of the file's faces. `dual` selects
-    dual-quaternion skinning.
+    (m, 3) the indices of each triangle's corners among the corners of the file's faces. `dual`
+    selects dual-quaternion skinning.
     """
 
     vertices: Floats

@@ -75,7 +75,7 @@ def load_usd(
     """Read a character from a ``.usd``, ``.usda``, ``.usdc`` or ``.usdz`` file.
 
     All meshes become one surface in metres, +Y up, in the bind pose; meshes without a skin follow
-    the transforms above them. The first motion is that of the stage; with one skeleton, animations
+    the transforms above them. The first motion is the stage's; with one skeleton, animations
     that are not bound to it follow. An in-between of a blend shape is a separate parameter,
     ``smile@0.5``. `metres_per_unit` replaces the stage's ``metersPerUnit``. If `curves` or
     `flesh` is False and the file is a layer of Supple with those, the file below it is read. Raises
@@ -107,7 +107,7 @@ def load_usd(
 
 
 def _lasting_flesh(name: str, stage: dict[str, Any]) -> list[str]:
-    """Return a note about shapes that have names like those of Supple, if there are any."""
+    """Return a note about shapes that have names like Supple's, if there are any."""
     shapes = (shape["name"] for mesh in stage["meshes"] for shape in mesh["shapes"])
     first = next((shape for shape in shapes if BAKED.fullmatch(shape)), None)
     if first is None:
@@ -319,7 +319,7 @@ def _branch_locals(
 
 
 def _make_unit(forest: JointForest, rotations: Floats) -> None:
-    """Replace the file's quaternions by unit ones.
+    """Replace the file's quaternions by unit quaternions.
 
     USD converts (v, w) to a matrix without normalisation: with v rounded to four digits it rotates
     by the angle atan2(2 w |v|, 1 - 2 |v|²) and scales slightly. The angle is kept.
@@ -349,7 +349,7 @@ def _fold(local: Locals, is_root: NDArray[np.bool_], frames: Floats) -> None:
 
 
 def _same_signs(forest: JointForest, skeleton: Skeleton, scales: Floats) -> None:
-    """Replace zero or mirrored scales by tiny ones, since a pose has logarithms of scales."""
+    """Replace zero or mirrored scales by tiny scales, since a pose has logarithms of scales."""
     least = 1e-6 * np.abs(skeleton.scales)
     wrong = scales * np.sign(skeleton.scales) < least
     if wrong.any():
@@ -366,8 +366,8 @@ def _appearance(
 ) -> Appearance | None:
     """Return colours of all triangles; None for a stage without any.
 
-    `corners` has, for each mesh, the indices (m, 3) of the triangles' corners among those of the
-    file's faces. `notes` gets a line for each image that cannot be used.
+    `corners` has, for each mesh, the indices (m, 3) of the triangles' corners among the corners
+    of the file's faces. `notes` gets a line for each image that cannot be used.
     """
     looks = [mesh["look"] for mesh in stage["meshes"]]
     if all((look["materials"] < 0).all() and look["colours"] is None for look in looks):

@@ -48,7 +48,7 @@ def identifier(name: str) -> str:
 def add_shapes(
     prim: Any, names: list[str], offsets: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Add blend shapes, below the mesh, to those it has; `offsets` and `normals` are (b, n, 3)."""
+    """Add blend shapes, below the mesh, to its own; `offsets` and `normals` are (b, n, 3)."""
     points = np.flatnonzero(np.any(offsets != 0, axis=(0, 2)))
     if not len(points):
         return
@@ -75,7 +75,7 @@ def add_shapes(
 
 
 def add_weights(prim: Any, names: list[str], codes: np.ndarray, weights: np.ndarray) -> None:
-    """Add blend weights (t, b) at time codes (t,) to those that an animation has."""
+    """Add blend weights (t, b) at time codes (t,) to an animation's own weights."""
     animation = UsdSkel.Animation(prim)
     listed = [str(name) for name in animation.GetBlendShapesAttr().Get() or []]
     old_attribute = animation.GetBlendShapeWeightsAttr()
@@ -140,7 +140,7 @@ def cache_points(
 def _set_frame(
     mesh: Any, code: float, points: np.ndarray, used: np.ndarray, normals: np.ndarray | None
 ) -> None:
-    """Set points, the extent of the `used` ones, and normals at a time code."""
+    """Set points, the extent of the `used` points, and normals at a time code."""
     mesh.GetPointsAttr().Set(_vectors(points), code)
     mesh.GetExtentAttr().Set(_extent(used), code)
     if normals is not None:

@@ -45,7 +45,7 @@ def check_layer_target(path: Path, character: Character, motions: Sequence[str] 
 
 @contextmanager
 def opened_original(path: Path, source: UsdSource) -> Iterator[Path]:
-    """Yield the file below the layer at `path`; one inside a package exists for the context."""
+    """Yield the file below the layer at `path`; a file from a package is removed at exit."""
     if source.without and path.suffix.lower() != ".usdz":
         raise FormatError(
             f"{path.name}: {source.path.name} has the original inside; write a .usdz, or run "
@@ -75,7 +75,7 @@ def _check_needed_files(path: Path, source: Path) -> None:
 class ClipPlan:
     """A baked motion on the stage.
 
-    `rows` are its frames among those of all motions, `codes` their time codes, `clip_codes` those
+    `rows` are its frames among all motions' frames, `codes` their time codes, `clip_codes` codes
     of the file's clip that equals the motion, None without one; `skeletons` have the path of each
     skeleton, and of its animation or None.
     """

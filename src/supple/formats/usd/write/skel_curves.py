@@ -25,7 +25,7 @@ def author_curves(stage: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Write new values of free joints and shapes; return counts of keys, samples, channels.
 
     Each of the request's ``edits`` has a ``skeleton``, its ``number``, and values to combine with
-    those of its animation at the clip's codes: ``joints`` with ``rotations`` (t, j, 4) and
+    its animation's values at the clip's codes: ``joints`` with ``rotations`` (t, j, 4) and
     ``scales`` (t, j, 3) to multiply by and ``translations`` (t, j, 3) to add, and ``shapes`` with
     ``weights`` (t, b) to add. For a motion that is ``new`` to the file they are the values
     themselves.
@@ -61,7 +61,7 @@ def _animation(stage: Any, request: dict[str, Any], edit: dict[str, Any]) -> Any
 class _Values:
     """Values of some channels of an animation, with additions.
 
-    `codes` (t,) are the time codes of frames and of the file's values, `file_codes` those of the
+    `codes` (t,) are the time codes of frames and of the file's values, `file_codes` codes of the
     file's values alone. `names` are the joints or shapes of the animation, `columns` the indices of
     those that are changed.
     """
@@ -102,7 +102,7 @@ class _Values:
         return spread
 
     def _key_indices(self, tracks: list[tuple[np.ndarray, float, bool]]) -> np.ndarray:
-        """Return indices of the time codes of keys: the file's, and those that the tracks need."""
+        """Return indices of the time codes of keys: the file's keys, and keys of the tracks."""
         if self.request["keys"] == "every":
             return np.arange(len(self.codes))
         between = np.flatnonzero(~np.isin(self.codes, np.round(self.frames, 6)))
@@ -143,7 +143,7 @@ class _JointValues(_Values):
         return np.stack(rows)
 
     def _rest(self, skeleton: Any) -> dict[str, np.ndarray]:
-        """Return the rest values (j, c) of each channel; neutral ones without rest transforms."""
+        """Return the rest values (j, c) of each channel; neutral values without rest transforms."""
         joints = [str(joint) for joint in skeleton.GetJointsAttr().Get() or []]
         values = {
             name: np.tile(np.array(neutral), (len(self.names), 1))

@@ -127,7 +127,7 @@ def _save(
     shapes: Singles,
     normal_shapes: Singles | None,
 ) -> None:
-    """Save each mesh's offsets, (b, n, 3); welded points get equal ones, so seams stay closed."""
+    """Save each mesh's offsets, (b, n, 3); equal for welded points, so that seams stay closed."""
     row_of = np.full(plan.n_vertices + 1, len(rows))
     row_of[rows] = np.arange(len(rows))
     for number, (mesh, bound) in enumerate(zip(plan.meshes, bounds, strict=True)):
@@ -295,10 +295,10 @@ def _write_layer(
     size = deliver(path, folder, plan.source_path, answer["files"])
     reached = answer["error_metres"] / plan.character.surface.size
     if reached > ROUNDING * error:
-        missed = f"misses the simulation by {reached:.2%} of the size, not {error:.2%}"
+        missed = f"differs from the simulation by {reached:.2%} of the size, more than {error:.2%}"
         by_shapes = "use a point cache, or a larger error"
-        advice = "its transforms flatten a mesh" if points == "cache" else by_shapes
-        warn(f"{path.name}: {missed}; {advice}")
+        flat = "a transform flattens a mesh; remove its zero scale"
+        warn(f"{path.name}: {missed}; {flat if points == 'cache' else by_shapes}")
     if len(bakes) > 1 and any(cached):
         meshes, name = counted(sum(cached), "mesh", "meshes"), plan.clips[plan.shown].name
         warn(f'{path.name}: {meshes} without a skeleton can have only one motion, "{name}"')

@@ -130,7 +130,7 @@ def run_figures(make: Callable[[], Run], steps: int) -> dict[str, Any]:
 def split_of(parts: dict[str, float], whole: float, force: float) -> dict[str, float]:
     """Return milliseconds of force, Hessian, solution, contact, skin and the remainder.
 
-    The Hessian's time is that of the system without the forces; it includes inertia and springs.
+    The Hessian's time is the system's time without the forces; it includes inertia and springs.
     """
     hessian = max(parts["system"] - force, 0.0)
     parts_total = force + hessian + parts["solve"] + parts["contact"] + parts["skin"]

@@ -150,7 +150,7 @@ def untouched(model: SoftSkeletonModel, name: str) -> Run:
 def pressed(model: SoftSkeletonModel, radius: float = 0.06, **options: Any) -> Run:
     """Return a run in which a ball is pressed into the middle of a resting body.
 
-    `radius` is relative to the body's size; `options` are those of the simulator.
+    `radius` is relative to the body's size; `options` are the simulator's.
     """
     skin, size = model.surface.vertices, model.surface.size
     middle = int(np.linalg.norm(skin - skin.mean(axis=0), axis=1).argmin())

@@ -1,8 +1,8 @@
 """barbic2005 figs 10 and 12: a basis from sketched loads, and the impulse response of a spoon.
 
 For fig. 12 a short upward push at the end of the spoon makes its tip swing by more than half its
-length. The full simulation and those in three bases have the same step, integrator and damping. The
-beginning of the full one is repeated with half the step to estimate its error.
+length. Simulations of the full body and in three bases have the same step, integrator and damping.
+The beginning of the full simulation is repeated with half the step to estimate its error.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from supple.engines.stvk.simulator import StvkSimulator
 from supple.engines.stvk.sketch import far_apart, pulling_loads, static_shapes
 from supple.errors import SolverError
 from supple.lab.reproduce.barbic2005.bodies import draw_body, height_to_width, pair, shown_scene
-from supple.lab.reproduce.figures import Tell, new_figure
+from supple.lab.reproduce.figures import new_figure
 from supple.mesh.hex_embedding import embed_hexes
+from supple.progress import Progress
 from supple.scenes.bodies.elastic_scene import ElasticScene
 
 #: Numbers of loads and selected shapes, and seconds of the static solutions, as printed.
@@ -64,7 +65,7 @@ class Sketch:
 _sketches: dict[tuple[str, bool], Sketch] = {}
 
 
-def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
+def sketched(name: str, quick: bool, progress: Progress) -> Sketch:
     """Return a `Sketch` of a body: static shapes under increasing loads at one or three points."""
     if (name, quick) in _sketches:
         return _sketches[name, quick]
@@ -72,7 +73,7 @@ def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     body = scene.body()
     loads = pulling_loads(
         body,
-        _places(scene),
+        _loaded_vertices(scene),
         fixed=scene.fixed,
         reach=_LOAD_REACH[name],
         steps=6 if quick else _LOAD_STEPS[name],
@@ -80,7 +81,7 @@ def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     )
     began = perf_counter()
     shapes = static_shapes(
-        body, loads, fixed=scene.fixed, progress=lambda part, text: tell(part, f"{name}, {text}")
+        body, loads, fixed=scene.fixed, progress=lambda p, what: progress(p, f"{name}, {what}")
     )
     seconds = perf_counter() - began
     weighed = shapes * np.sqrt(body.vertex_masses())[:, None]
@@ -92,7 +93,7 @@ def sketched(name: str, quick: bool, tell: Tell) -> Sketch:
     return sketch
 
 
-def _places(scene: ElasticScene) -> list[int]:
+def _loaded_vertices(scene: ElasticScene) -> list[int]:
     """Return the loaded vertices: the spoon's tip, or the bridge's middle and quarters."""
     if scene.name == "spoon":
         return [scene.pulled]
@@ -102,16 +103,16 @@ def _places(scene: ElasticScene) -> list[int]:
     return [scene.pulled, *(int(np.linalg.norm(x - at, axis=1).argmin()) for at in places)]
 
 
-def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Compute static shapes of spoon and bridge, and compare three models under one load."""
     names = ("spoon",) if quick else tuple(PAPER_SKETCHES)
     rows, shown = [], []
     for at, name in enumerate(names):
-        sketch = sketched(name, quick, partial(_tell_part, tell, 0.9 / len(names), at))
+        sketch = sketched(name, quick, partial(_report_part, progress, 0.9 / len(names), at))
         results = _under_one_load(sketch)
         rows.append(_sketch_row(name, sketch, results, quick))
         shown.append((name, sketch.scene, results))
-    tell(0.95, "drawing")
+    progress(0.95, "drawing")
     save_picture(_loads_picture(shown), folder / "barbic2005-fig10.png")
     return {
         "title": "barbic2005 fig. 10: precomputing a basis from a sketch",
@@ -124,8 +125,8 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def _tell_part(tell: Tell, part: float, number: int, done: float, text: str) -> None:
-    tell(part * (number + done), text)
+def _report_part(progress: Progress, part: float, number: int, done: float, text: str) -> None:
+    progress(part * (number + done), text)
 
 
 def _summary(row: dict[str, Any]) -> str:
@@ -271,7 +272,7 @@ class Swing(NamedTuple):
 class Flick:
     """Body, and the forces `push` (n, 3) in N at the maximum of a short push on its end.
 
-    `period` is that of the first mode in s; `steps` is the number of steps in a period.
+    `period` is the first mode's in s; `steps` is the number of steps in a period.
     """
 
     scene: ElasticScene
@@ -283,7 +284,7 @@ class Flick:
 
     @classmethod
     def of(cls, scene: ElasticScene, steps: int = _STEPS, periods: float = _PERIODS) -> Flick:
-        """Return an upward push on the end of a spoon that lies along x."""
+        """Return an upward force on the end of a spoon that lies along x."""
         body = scene.body()
         modes = body_modes(body, 1, fixed=scene.fixed)
         omega = float(np.sqrt(modes.eigenvalues[0]))
@@ -314,7 +315,7 @@ class Flick:
         part = self.times / (_PUSH * self.period)
         return np.where(part < 1, np.sin(np.pi * part), 0.0)
 
-    def full(self, tell: Callable[[float], None]) -> tuple[Floats, Floats]:
+    def full(self, progress: Callable[[float], None]) -> tuple[Floats, Floats]:
         """Simulate the full body; return the tip's rise (t,) and displacements (f, n, 3), in m."""
         simulator = FullBodySimulator(
             self.body,
@@ -334,7 +335,7 @@ class Flick:
             heights[k] = displacements[self.scene.pulled, 1]
             if (k + 1) % every == 0:
                 frames.append(displacements)
-                tell((k + 1) / len(pushes))
+                progress((k + 1) / len(pushes))
         return heights, np.array(frames)
 
     def reduced(self, basis: Floats) -> Floats:
@@ -357,15 +358,15 @@ def swing(times: Floats, heights: Floats) -> Swing:
     changes = np.flatnonzero(np.diff(np.sign(heights[sure])) != 0)
     if len(changes) < 2:
         raise SolverError("fewer than two zero crossings; simulate a longer motion")
-    passages = [_passage(times, heights, sure[k], sure[k + 1]) for k in changes]
-    tops = [np.abs(heights[(times > a) & (times < b)]).max() for a, b in pairwise(passages)]
-    tops.insert(0, np.abs(heights[times < passages[0]]).max())
-    halves = len(passages) - 1
-    frequency = halves / (2 * (passages[-1] - passages[0]))
+    crossings = [_crossing_time(times, heights, sure[k], sure[k + 1]) for k in changes]
+    tops = [np.abs(heights[(times > a) & (times < b)]).max() for a, b in pairwise(crossings)]
+    tops.insert(0, np.abs(heights[times < crossings[0]]).max())
+    halves = len(crossings) - 1
+    frequency = halves / (2 * (crossings[-1] - crossings[0]))
     return Swing(float(frequency), float(np.mean(tops)), halves)
 
 
-def _passage(times: Floats, heights: Floats, before: int, after: int) -> float:
+def _crossing_time(times: Floats, heights: Floats, before: int, after: int) -> float:
     """Return the time of the first zero crossing between two samples of different sign."""
     part = slice(before, after + 1)
     h, t = heights[part], times[part]
@@ -373,15 +374,15 @@ def _passage(times: Floats, heights: Floats, before: int, after: int) -> float:
     return float(t[k] + (t[k + 1] - t[k]) * h[k] / (h[k] - h[k + 1]))
 
 
-def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig12(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Simulate the spoon after a push, full and in three bases of twelve vectors."""
     scene = shown_scene("spoon", quick)
     flick = Flick.of(scene, 160, 1.2) if quick else Flick.of(scene)
     finer = replace(flick, steps=2 * flick.steps, periods=_CHECKED)
-    truth, frames = flick.full(lambda part: tell(0.45 * part, "full simulation"))
-    checked, _ = finer.full(lambda part: tell(0.45 + 0.3 * part, "full, half the step"))
-    sketch = sketched("spoon", quick, lambda part, text: tell(0.75 + 0.15 * part, text))
-    tell(0.9, "three bases")
+    truth, frames = flick.full(lambda part: progress(0.45 * part, "full simulation"))
+    checked, _ = finer.full(lambda part: progress(0.45 + 0.3 * part, "full, half the step"))
+    sketch = sketched("spoon", quick, lambda part, text: progress(0.75 + 0.15 * part, text))
+    progress(0.9, "three bases")
     r = scene.modes
     rest, fixed = flick.body.rest, scene.fixed
     bases = {
@@ -392,7 +393,7 @@ def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "sketch": sketch.basis,
     }
     curves = {name: flick.reduced(basis) for name, basis in bases.items()}
-    tell(0.95, "drawing")
+    progress(0.95, "drawing")
     embedding = embed_hexes(scene.surface.vertices, scene.mesh)
     figure = _swing_picture(scene, flick.times, {"full": truth} | curves, frames, embedding)
     save_picture(figure, folder / "barbic2005-fig12.png")

@@ -53,7 +53,7 @@ def shown_scene(name: str, quick: bool) -> ElasticScene:
 def body_costs(name: str, quick: bool) -> dict[str, Any]:
     """Return times and sizes, measured once in a separate process with one core.
 
-    ``shape`` (n̄, 3) is the surface where the swinging body is farthest from rest.
+    ``shape`` (n̄, 3) is the surface of the swinging body at the time of its largest deflection.
     """
     costs: dict[str, Any] = with_cores(1, _costs, name, quick)
     return costs

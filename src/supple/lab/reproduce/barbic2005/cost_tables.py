@@ -17,14 +17,14 @@ from supple.lab.reproduce.barbic2005.bodies import (
     picture,
     shown_scene,
 )
-from supple.lab.reproduce.figures import Tell
+from supple.progress import Progress
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
 
 _MINUTE = 60.0
 
 
 class PaperCosts(NamedTuple):
-    """Printed numbers of a body; None for missing or illegible ones."""
+    """Printed numbers of a body; None for missing or illegible numbers."""
 
     coefficients_s: float
     coefficients_kb: float
@@ -52,9 +52,9 @@ _NOTE = "Measured on one core, in seconds of the processor; the paper's: a 3.0 G
 _UNITS = "In this run a product of 256³ took {:.2g} ms. "
 
 
-def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig5(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Return the table of polynomial coefficients: seconds and bytes."""
-    costs = _costs(quick, tell)
+    costs = _costs(quick, progress)
     rows: list[dict[str, Any]] = [
         {
             "body": name,
@@ -67,7 +67,7 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         }
         for name, results in costs.items()
     ]
-    tell(0.9, "drawing")
+    progress(0.9, "drawing")
     figure, parts = picture("Precomputing polynomial coefficients", len(costs) + 1)
     for axes, (name, results) in zip(parts, costs.items(), strict=False):
         caption = f"{name}: {results['elements']:,} cubes, r = {results['modes']}"
@@ -85,11 +85,11 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig8(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Return the table of modal derivatives: seconds of modes, right sides and solutions."""
     costs = {
         name: results
-        for name, results in _costs(quick, tell).items()
+        for name, results in _costs(quick, progress).items()
         if PAPER[name].derivatives_s is not None
     }
     rows: list[dict[str, Any]] = []
@@ -103,7 +103,7 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             }
             | {"mass_pca_s": results["pca_s"]}
         )
-    tell(0.9, "drawing")
+    progress(0.9, "drawing")
     shown = {key: key.removesuffix("_s").replace("_", " ") for key in _DERIVATIVES}
     figure = _bar_charts("Computing modal derivatives", rows, shown, "s")
     save_picture(figure, folder / "barbic2005-fig8.png")
@@ -119,9 +119,9 @@ def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig11(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Return the table of an integration step, its parts, and the surface."""
-    costs = _costs(quick, tell)
+    costs = _costs(quick, progress)
     rows = []
     for name, results in costs.items():
         paper = PAPER[name]
@@ -141,7 +141,7 @@ def fig11(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 "frame_us": pair(frame, steps * paper.step_us + paper.surface_us, quick),
             }
         )
-    tell(0.9, "drawing")
+    progress(0.9, "drawing")
     shown = {"step_us": "one step", "surface_us": "u = Uq", "frame_us": "steps and u of a frame"}
     figure = _bar_charts("Runtime computation performance", rows, shown, "µs")
     save_picture(figure, folder / "barbic2005-fig11.png")
@@ -169,11 +169,11 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]], key: str, unit: str, titl
     bars(axes, [row["body"] for row in rows], pairs, unit, title)
 
 
-def _costs(quick: bool, tell: Tell) -> dict[str, dict[str, Any]]:
+def _costs(quick: bool, progress: Progress) -> dict[str, dict[str, Any]]:
     names = ("spoon",) if quick else STVK_SCENES
     results = {}
     for at, name in enumerate(names):
-        tell(0.9 * at / len(names), f"{name}, reduced and stepped on one core")
+        progress(0.9 * at / len(names), f"{name}, reduced and stepped on one core")
         results[name] = body_costs(name, quick)
     return results
 

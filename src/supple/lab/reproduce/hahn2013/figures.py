@@ -1,7 +1,7 @@
 """hahn2013 figs 2 to 5: a shaken trunk, errors, a wrestler, and energies of interiors.
 
-Also measurements of Algorithm 1: number of surface vertices that an interior one follows, time, and
-error of the shape at rest.
+Also measurements of Algorithm 1: number of surface vertices that an interior vertex follows, time,
+and error of the shape at rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from supple.engines.rig_space.volumetric_skinning import (
     example_shapes,
     trained_skinning,
 )
-from supple.lab.reproduce.figures import Tell, new_figure, part_of
+from supple.lab.reproduce.figures import new_figure, part_of
 from supple.lab.reproduce.hahn2013.takes import (
     STEP,
     SUBJECTS,
@@ -38,12 +38,13 @@ from supple.lab.reproduce.hahn2013.takes import (
 )
 from supple.linalg.blas import single_threaded
 from supple.mesh.tets import TetMesh
+from supple.progress import Progress
 
 #: Numbers of steps of the push and the swing, and of frames in the picture; total push in N.
 PUSHED, SWUNG, SHOWN, PUSH = 8, 72, 6, 1500.0
 
 
-def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig2(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Push the trunk sideways, let it swing, and draw frames."""
     subject = SUBJECTS["trunk"]
     model = model_of(subject, quick)
@@ -58,7 +59,7 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         simulator.step(forces=push if i < PUSHED else None)
         skins.append(simulator.surface().copy())
         offsets.append(float((skins[-1] - rest)[trunk, 0].mean()))
-        tell(0.9 * (i + 1) / count, "shaking the trunk")
+        progress(0.9 * (i + 1) / count, "shaking the trunk")
     chosen = np.linspace(0, count - 1, 3 if quick else SHOWN).astype(int)
     figure = new_figure((2.1 * len(chosen), 2.6), "A push along x, and the swing after it")
     window = (np.array([0.0, 1.15, 1.4]), 2.5)
@@ -98,7 +99,7 @@ SOLVER_COLOURS = {
 PAPER_ERRORS = 0.08, 1.4
 
 
-def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig3(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure errors of the paper's solvers and ours against rig-space physics at each step."""
     subjects = ("trunk",) if quick else tuple(SOLVERS)
     truths: dict[str, Take] = {}
@@ -112,7 +113,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         for number, (solver, code) in enumerate(solvers.items()):
             share = 0.95 / len(subjects)
             report = part_of(
-                tell, share * (at + number / len(solvers)), share / len(solvers), "playing"
+                progress, share * (at + number / len(solvers)), share / len(solvers), "playing"
             )
             steps = PAPERS_STEPS if solver in _PAPERS else None
             takes[solver] = played(subject, code, report, quick=quick, steps=steps)
@@ -121,7 +122,7 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             solver: take.errors(truths[name], subject.height) for solver, take in takes.items()
         }
         rows += [_row(name, solver, each) for solver, each in errors[name].items()]
-    tell(0.96, "drawing")
+    progress(0.96, "drawing")
     save_picture(_curves(errors), folder / "hahn2013-fig3-errors.png")
     save_picture(_frames(truths, ours, errors), folder / "hahn2013-fig3-frames.png")
     summary = ", ".join(
@@ -191,10 +192,10 @@ def _frames(
 FRAMES_SHOWN = 4
 
 
-def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig4(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw the keyed wrestler above, and with 174 simulated parameters below."""
     subject = SUBJECTS["sumo"]
-    take = played(subject, "condensed", lambda part: tell(0.8 * part, "stamping"), quick=quick)
+    take = played(subject, "condensed", lambda part: progress(0.8 * part, "stamping"), quick=quick)
     keys, character = subject.keys, subject.shown.character
     placed = []
     for i in range(len(take.skins)):
@@ -202,7 +203,7 @@ def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         placed.append(character.rig(pose) @ root[:3, :3].T + root[:3, 3])
     away = np.linalg.norm(take.skins - np.array(placed), axis=2)
     chosen = _liveliest(away.max(axis=1), 1 if quick else FRAMES_SHOWN)
-    tell(0.85, "drawing")
+    progress(0.85, "drawing")
     figure = new_figure(
         (2.6 * len(chosen), 5.4), "Input above; belly, chest, cheeks and hair free below"
     )
@@ -253,16 +254,16 @@ INTERIOR_COLOURS = {
 PAPER_SKINNING = {"trunk": (5.52, 30.0), "belly": (5.55, 29.0), "sumo": (6.87, 16.5)}
 
 
-def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig5(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure the energy of the belly during the walk, by seven methods of the interior."""
     subject = SUBJECTS["belly"]
     model = model_of(subject, quick)
-    take = played(subject, "rsp", lambda part: tell(0.3 * part, "walking"), quick=quick)
+    take = played(subject, "rsp", lambda part: progress(0.3 * part, "walking"), quick=quick)
     frames = np.arange(0, len(take.free), EVERY)[-ENERGY_FRAMES:]
     keys = np.array([subject.keys.at(subject.time(frame))[0] for frame in frames])
-    tell(0.3, "examples")
+    progress(0.3, "examples")
     examples = example_shapes(model, 8 if quick else EXAMPLES)
-    report = part_of(tell, 0.35, 0.35, "fitting weights")
+    report = part_of(progress, 0.35, 0.35, "fitting weights")
     methods = _methods(model, examples, quick, report)
     energies = {name: np.empty(len(frames)) for name in methods}
     rig = FleshRig(model.tet_rig, model.entries, model.held)
@@ -272,7 +273,7 @@ def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         for name, place in methods.items():
             placed = place(rig.positions, rig.key, key, away)
             energies[name][i] = model.body.energy(placed, rig.key)
-        tell(0.7 + 0.25 * (i + 1) / len(frames), "energies")
+        progress(0.7 + 0.25 * (i + 1) / len(frames), "energies")
     save_picture(
         _energy_picture(np.asarray(STEP * (frames + 1), np.float64), energies),
         folder / "hahn2013-fig5.png",
@@ -307,7 +308,7 @@ Place = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 
 def _methods(
-    model: RigSpaceModel, examples: Floats, quick: bool, tell: Callable[[float], None]
+    model: RigSpaceModel, examples: Floats, quick: bool, progress: Callable[[float], None]
 ) -> dict[str, Place]:
     """Return functions that place the interior, by method."""
     static, flesh = StaticInterior(model), model.flesh()
@@ -331,7 +332,7 @@ def _methods(
             continue
         skin = trained_skinning(model, examples, count, drop=False)
         methods[f"NNLS {count}"] = _skinned(skin, np.zeros((len(model.interior), 3)))
-        tell((number + 1) / 4)
+        progress((number + 1) / 4)
     sparse = trained_skinning(model, examples)
     methods["sparse"] = _skinned(sparse, np.zeros((len(model.interior), 3)))
     methods["sparse, rest offset"] = _skinned(sparse, _missed(model, sparse))
@@ -367,19 +368,19 @@ def _energy_picture(times: Floats, energies: dict[str, Floats]) -> Figure:
     return figure
 
 
-def skinning(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def skinning(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Run Algorithm 1 for all interior vertices, and measure the error of the shape at rest."""
     rows: list[dict[str, Any]] = []
     names = ("trunk",) if quick else tuple(PAPER_SKINNING)
     for at, name in enumerate(names):
         subject = SUBJECTS[name]
-        tell(at / len(names), f"{name}: examples")
+        progress(at / len(names), f"{name}: examples")
         model = model_of(subject, quick)
         with single_threaded():
             began = process_time()
             examples = example_shapes(model, 8 if quick else EXAMPLES)
             shaken = process_time()
-            tell((at + 0.5) / len(names), f"{name}: Algorithm 1")
+            progress((at + 0.5) / len(names), f"{name}: Algorithm 1")
             skin = trained_skinning(model, examples)
             ended = process_time()
         count, printed = len(model.interior), PAPER_SKINNING[name]

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from supple.app.pictures.drawing import INK, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.lab.bench.timing import dense_product, timed
-from supple.lab.reproduce.figures import Tell, new_figure, part_of
+from supple.lab.reproduce.figures import new_figure, part_of
 from supple.lab.reproduce.hahn2013.takes import STEP, SUBJECTS, Subject, Take, model_of, played
 from supple.linalg.blas import single_threaded
+from supple.progress import Progress
 from supple.rig.placement.placement import placement
 
 
@@ -50,18 +51,18 @@ SOLVERS = {
 }
 
 
-def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def table1(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Time a step of every solver, and measure its error against rig-space physics."""
     results: dict[str, Any] = {"title": "hahn2013 Table 1: solvers in rig space"}
     names = ("trunk",) if quick else ("trunk", "belly", "sumo")
     rows: dict[str, list[dict[str, Any]]] = {}
     for at, name in enumerate(names):
         subject = SUBJECTS[name]
-        tell(at / len(names), f"{name}: building")
+        progress(at / len(names), f"{name}: building")
         takes = {}
         for number, (row, solver) in enumerate(SOLVERS.items()):
             share = 1 / len(names) / len(SOLVERS)
-            report = part_of(tell, at / len(names) + share * number, share, f"{name}: {row}")
+            report = part_of(progress, at / len(names) + share * number, share, f"{name}: {row}")
             takes[row] = played(subject, solver, report, quick=quick, steps=STEPS[name])
         rows[name] = [_row(name, subject, row, takes) for row in SOLVERS]
         results[name] = rows[name]
@@ -148,7 +149,7 @@ DEFERRED = {
 }
 
 
-def jacobian_updates(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def jacobian_updates(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Count Jacobians and repeated steps of trunk and belly in the walk."""
     results: dict[str, Any] = {"title": "hahn2013 §5: deferred Jacobians and roll-backs"}
     parts = ("trunk",) if quick else ("trunk", "belly")
@@ -159,7 +160,7 @@ def jacobian_updates(folder: Path, *, quick: bool = False, tell: Tell) -> dict[s
         for number, (name, (solver, updates, repeated)) in enumerate(solvers.items()):
             label, share = f"{part}: {name}", 1 / len(parts)
             report = part_of(
-                tell, share * (at + number / len(solvers)), share / len(DEFERRED), label
+                progress, share * (at + number / len(solvers)), share / len(DEFERRED), label
             )
             take = takes[label] = played(SUBJECTS[part], solver, report, quick=quick)
             of_trunk = part == "trunk"

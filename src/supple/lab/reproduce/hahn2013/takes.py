@@ -112,7 +112,7 @@ class Take:
         return float(self.milliseconds[1:].mean())
 
     def errors(self, truth: Take, height: float) -> Errors:
-        """Return the distances of the skin from that of another take, which may be longer."""
+        """Return the distances of the skin from the skin of another take, which may be longer."""
         beside = truth.skins[: len(self.skins)]
         away = 100 / height * np.linalg.norm(self.skins - beside, axis=2)
         return Errors(away.mean(axis=1), away.max(axis=1))
@@ -124,23 +124,23 @@ _takes: dict[tuple[Subject, str, bool, int | None], Take] = {}
 def played(
     subject: Subject,
     solver: str,
-    tell: Callable[[float], None],
+    progress: Callable[[float], None],
     *,
     quick: bool = False,
     steps: int | None = None,
 ) -> Take:
     """Play a subject's motion with a solver, from its key pose and velocity.
 
-    `tell` is called with the fraction done, 0 to 1; `quick` uses a small model and few steps.
+    `progress` is called with the fraction done, 0 to 1; `quick` uses a small model and few steps.
     """
     key = subject, solver, quick, steps
     if key not in _takes:
-        _takes[key] = _play(subject, solver, tell, quick, steps)
+        _takes[key] = _play(subject, solver, progress, quick, steps)
     return _takes[key]
 
 
 def _play(
-    subject: Subject, solver: str, tell: Callable[[float], None], quick: bool, steps: int | None
+    subject: Subject, solver: str, progress: Callable[[float], None], quick: bool, steps: int | None
 ) -> Take:
     model, keys = model_of(subject, quick), subject.keys
     simulator = RigSpaceSimulator(
@@ -164,7 +164,7 @@ def _play(
             limits |= dict.fromkeys(state.limits)
             for name, value in state.readings.items():
                 counts.setdefault(name, np.zeros(count))[i] = value
-            tell((i + 1) / count)
+            progress((i + 1) / count)
     return Take(skins, free, spent, counts, tuple(limits))
 
 

@@ -18,7 +18,7 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.simulator import SoftSkeletonSimulator
 from supple.formats.smpl.load_body import body_character
 from supple.lab.bench.soft_skeleton.soft_cases import scene_bones
-from supple.lab.reproduce.figures import Tell, part_of
+from supple.lab.reproduce.figures import part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     QUICK,
     SIZES,
@@ -34,6 +34,7 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
 )
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.mesh.tets import TetMesh
+from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.human import POSES, human_pose
@@ -52,12 +53,12 @@ MESHED_TETS = 40_000
 _BONE, _CUT = np.array([0.93, 0.90, 0.80]), np.array([0.80, 0.36, 0.33])
 
 
-def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig2(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw poses with and without pose blend shapes, and measure the skin's distance from them."""
     rows: list[dict[str, Any]] = []
     figure, grid = sheet("Skin at rest without and with pose blend shapes", 1, 4)
     for at, name in enumerate(SIZES):
-        tell(at / 2, f"{name}: building")
+        progress(at / 2, f"{name}: building")
         shown, model = scene(name), model_of(name, quick)
         character = shown.character
         simulator = SoftSkeletonSimulator(model, 1 / 90, gravity=(0, 0, 0), self_contact=False)
@@ -78,7 +79,7 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
                 "float32_rounding_m": float(np.spacing(np.float32(character.surface.size))),
             }
         )
-        tell(at / 2 + 0.4, f"{name}: drawing")
+        progress(at / 2 + 0.4, f"{name}: drawing")
         pose_name, azimuth, elevation = _SHOWN[name]
         pose = shown.pose(pose_name)
         plain = character.rig.base(pose)  # type: ignore[attr-defined]
@@ -109,13 +110,13 @@ def fig2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig4(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw cut tets of the flesh, with bones from the anatomy and from meshes."""
     figure, grid = sheet("Flesh between skin and bone, cut open", 1, 3, 3.6)
     rows = []
     cases = [("human", False), ("hand", False), ("hand", True)]
     for at, (name, meshes) in enumerate(cases):
-        tell(at / len(cases), f"{name}: tets")
+        progress(at / len(cases), f"{name}: tets")
         shown = scene(name)
         bones = scene_bones(shown) if meshes else None
         tets = QUICK["tets"] if quick else (MESHED_TETS if meshes else shown.tets)
@@ -168,12 +169,12 @@ def _draw_cut(axes: Any, layer: FleshLayer, axis: int, view: Floats) -> None:
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
 
 
-def fig5(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig5(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw handles on the skin, from two sides."""
     figure, grid = sheet("Handles: geodesic farthest points of the skin", 1, 4, 3.0)
     rows = []
     for at, name in enumerate(("hand", "human")):
-        tell(at / 2, f"{name}: building")
+        progress(at / 2, f"{name}: building")
         shown, model = scene(name), model_of(name, quick)
         skin = shown.character.surface
         normals = vertex_normals(skin.vertices, skin.triangles)
@@ -215,14 +216,14 @@ ROTATION, STARTS, ENDS = 3.0, (0.1, 0.35), (0.7, 0.95)
 PEOPLE = {"slim": (0.0, -1.5, 0.0, -1.0), "heavy": (0.0, 3.0, 0.0, 1.0)}
 
 
-def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig7(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Accelerate and decelerate a rotation of the body, and draw its flesh."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
     spun = _moved(_spun(), 20.0)
     times = {0.26: "accelerating", 0.86: "decelerating"}
-    report = part_of(tell, 0.2, 0.5, "rotating")
-    take = recorded(spun, spun.simulator(model), list(times), quick=quick, tell=report)
+    report = part_of(progress, 0.2, 0.5, "rotating")
+    take = recorded(spun, spun.simulator(model), list(times), quick=quick, progress=report)
     skin, rows = shown.character.surface, []
     figure, grid = sheet("Flesh of a body that rotates about the vertical", 1, 4, 2.9)
     lengths = np.concatenate([take.frames[time].far for time in times])
@@ -273,9 +274,9 @@ def _lag(model: SoftSkeletonModel, frame: Any) -> float:
     return float(along[trunk & (lengths[:, 0] > 0.05)].mean())
 
 
-def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig9(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Track a jump with springs, and draw three frames with the unposed flesh below."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
     motion = shown.character.motions["jump"]
     rows, frames = [], {}
@@ -290,7 +291,7 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
             chosen,
             seconds=motion.duration,
             quick=quick,
-            tell=part_of(tell, 0.1 + share * number, share, "tracking"),
+            progress=part_of(progress, 0.1 + share * number, share, "tracking"),
         )
         if frequency == 8.0:
             frames = take.frames
@@ -325,17 +326,17 @@ def fig9(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def fig12(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig12(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Hang two limp people by their wrists, push them with a bar, and draw frames."""
     times = [0.3, 1.0, 1.7, 2.4]
     figure, grid = sheet("Limp people of two shapes, hanging and pushed", len(PEOPLE), len(times))
     rows = []
     for number, name in enumerate(PEOPLE):
-        tell(number / len(PEOPLE), f"{name}: building")
+        progress(number / len(PEOPLE), f"{name}: building")
         model, skin = _person(name, quick)
         shown = contact_scene("body-hang")
-        report = part_of(tell, (number + 0.3) / len(PEOPLE), 0.3, f"{name}: hanging")
-        take = recorded(shown, shown.simulator(model), times, quick=quick, tell=report)
+        report = part_of(progress, (number + 0.3) / len(PEOPLE), 0.3, f"{name}: hanging")
+        take = recorded(shown, shown.simulator(model), times, quick=quick, progress=report)
         window = window_of(take.frames[times[0]].skin, 1.15)
         for column, time in enumerate(times):
             frame = take.frames[time]

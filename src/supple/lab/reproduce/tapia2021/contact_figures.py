@@ -12,7 +12,7 @@ from supple.arrays import Floats, Ints
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.lab.bench.soft_skeleton.sphere_compliance import without_residual
-from supple.lab.reproduce.figures import Tell, part_of
+from supple.lab.reproduce.figures import part_of
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     draw_body,
     draw_flesh,
@@ -27,6 +27,7 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
 )
 from supple.mesh.obstacles import Capsule, Sphere
 from supple.mesh.surface import SurfaceMesh, vertex_normals
+from supple.progress import Progress
 from supple.scenes.characters.character_scene import scene
 from supple.scenes.characters.hand import POSES as HAND_POSES
 from supple.scenes.characters.hand import TIPS, hand_pose
@@ -41,17 +42,17 @@ from supple.scenes.modelling.sculpting import ramp
 RIGID = 1e3
 
 
-def fig1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig1(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw the unposed shape, its contact deformation and the posed skin, for hand and body."""
     figure, grid = sheet("Handles, deformation by contact, and the posed skin", 2, 3)
     rows = []
     cases = (("hand-ball", 1.3, 4.0, (200.0, -70.0)), ("body-bench", 1.2, 40.0, (190.0, 5.0)))
     for row, (name, time, largest, (azimuth, elevation)) in enumerate(cases):
         shown = contact_scene(name)
-        tell(row / 2, f"{name}: building")
+        progress(row / 2, f"{name}: building")
         model = model_of(shown.scene.character.name, quick)
-        report = part_of(tell, row / 2, 0.4, name)
-        take = recorded(shown, shown.simulator(model), [time], quick=quick, tell=report)
+        report = part_of(progress, row / 2, 0.4, name)
+        take = recorded(shown, shown.simulator(model), [time], quick=quick, progress=report)
         frame, skin = take.frames[time], shown.scene.character.surface
         view: dict[str, Any] = {"azimuth": azimuth, "elevation": elevation}
         camera = draw_body(grid[row, 0], skin, skin.vertices, "unposed", **view)
@@ -80,9 +81,9 @@ def _size(model: SoftSkeletonModel) -> int:
     return 3 + 3 * len(model.parents) + len(model.stiffness)
 
 
-def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig3(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Press a bar against fingers with rigid and with soft flesh."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown, model = scene("hand"), model_of("hand", quick)
     skin = shown.character.surface
     figure, grid = sheet("A bar pressed against fingers with rigid and soft flesh", 1, 4, 2.9)
@@ -92,8 +93,8 @@ def fig3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         simulator = pressed.simulator(flesh)
         if kind == "rigid":
             simulator.stiffness = RIGID
-        report = part_of(tell, 0.1 + 0.4 * at_row, 0.4, kind)
-        take = recorded(pressed, simulator, [0.8], quick=quick, tell=report)
+        report = part_of(progress, 0.1 + 0.4 * at_row, 0.4, kind)
+        take = recorded(pressed, simulator, [0.8], quick=quick, progress=report)
         takes[kind] = take
         angles = np.degrees(np.abs(take.parameters[-1, 3:48] - take.targets[-1, 3:48]))
         rows.append(
@@ -148,16 +149,16 @@ def _lifted_bar() -> ContactScene:
 _LEFT_ARM = ("left_shoulder", "left_elbow", "left_wrist", "left_hand")
 
 
-def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig6(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw a body alone, pushed by a ball, and its unposed flesh."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown, model = scene("human"), model_of("human", quick)
     skin, pushed = shown.character.surface, _pushed_arm()
     points = shown.character.rig(pushed.motion.poses[0])
     simulator = pushed.simulator(model)
     at_rest = float(np.abs(simulator.surface() - points).max())
-    report = part_of(tell, 0.2, 0.6, "pushing")
-    take = recorded(pushed, simulator, [1.0], quick=quick, tell=report)
+    report = part_of(progress, 0.2, 0.6, "pushing")
+    take = recorded(pushed, simulator, [1.0], quick=quick, progress=report)
     frame = take.frames[1.0]
     largest = max(1.0, float(np.ceil(frame.far.max())))
     figure, grid = sheet("A body alone, pushed by a ball, and its flesh unposed", 1, 3, 3.2)
@@ -217,14 +218,14 @@ SMOOTH = 4
 FIRM, VERY_FIRM = 50.0, 150.0
 
 
-def fig8(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig8(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw a hand that slides over thin bars, and its unposed flesh below."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown, times = _palm_on_bars(), [0.5, 0.8, 1.1, 1.45]
     finer = {} if quick else FINER_PALM
     simulator = shown.simulator(model_of("hand", quick, **finer))
-    report = part_of(tell, 0.2, 0.6, "sliding")
-    take = recorded(shown, simulator, times, quick=quick, tell=report)
+    report = part_of(progress, 0.2, 0.6, "sliding")
+    take = recorded(shown, simulator, times, quick=quick, progress=report)
     skin = shown.scene.character.surface
     figure, grid = sheet(
         "A hand slides over bars; below, the displacement of its flesh", 2, len(times)
@@ -289,15 +290,15 @@ def _ripples(skin: Floats, unposed: Floats, spacing: float) -> float:
     return float((fitted**2).sum() / (u**2).sum())
 
 
-def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Draw fingertips that slide along a cylinder, with the strain of their skin."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown = scene("hand")
     finer = {} if quick else FINER_TIPS
     model, sliding = model_of("hand", quick, **finer), _fingers_on_cylinder()
     directions = {0.95: "towards +z", 1.55: "towards −z"}
-    report = part_of(tell, 0.2, 0.6, "sliding")
-    take = recorded(sliding, sliding.simulator(model), list(directions), quick=quick, tell=report)
+    part = part_of(progress, 0.2, 0.6, "sliding")
+    take = recorded(sliding, sliding.simulator(model), list(directions), quick=quick, progress=part)
     points, x = shown.character.rig(sliding.motion.poses[0]), _bar_place(sliding)
     skin = shown.character.surface
     figure, grid = sheet("Fingertips slide along a cylinder: strain of their skin", 1, 4, 2.9)

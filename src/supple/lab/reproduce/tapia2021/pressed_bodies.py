@@ -25,7 +25,7 @@ from supple.lab.bench.soft_skeleton.sphere_compliance import (
     probes_of,
     without_residual,
 )
-from supple.lab.reproduce.figures import Tell, new_figure
+from supple.lab.reproduce.figures import new_figure
 from supple.lab.reproduce.tapia2021.soft_bodies import (
     MODAL,
     build_options,
@@ -36,6 +36,7 @@ from supple.lab.reproduce.tapia2021.soft_bodies import (
     window_of,
 )
 from supple.mesh.surface import vertex_normals
+from supple.progress import Progress
 from supple.scenes.characters.character_scene import scene
 
 #: Numbers of handles of the hand under a pin, and the number in the picture.
@@ -72,16 +73,16 @@ def _row(basis: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) -
     }
 
 
-def fig13(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig13(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Press spheres into hand and body; draw ours above, all tets below."""
     rows, drawn = [], []
     names = ("hand",) if quick else ("hand", "human")
     for at, name in enumerate(names):
-        tell(at / len(names), f"{name}: building")
+        progress(at / len(names), f"{name}: building")
         shown, model = scene(name), model_of(name, quick)
         probes = probes_of(shown.character)[: 1 if quick else None]
         for number, probe in enumerate(probes):
-            tell((at + (number + 0.3) / len(probes)) / len(names), f"{name}: {probe.name}")
+            progress((at + (number + 0.3) / len(probes)) / len(names), f"{name}: {probe.name}")
             ours = press_model(model, probe)
             plain = press_model(without_residual(model), probe)
             began = process_time()
@@ -124,10 +125,10 @@ def _draw_pressed(
 
 
 def _against_modes(
-    name: str, number: int, folder: Path, *, quick: bool = False, tell: Tell
+    name: str, number: int, folder: Path, *, quick: bool = False, progress: Progress
 ) -> dict[str, Any]:
     """Press a sphere into a body with handles, and with as many modes."""
-    tell(0.0, "building")
+    progress(0.0, "building")
     shown, probe = scene(name), _broad_probe(name)
     handles = model_of(name, quick)
     many = {"hand": 2_000, "human": 1_400}[name]
@@ -138,13 +139,13 @@ def _against_modes(
         "modal": without_residual(model_of(name, quick, **MODAL)),
     }
     if not quick:
-        tell(0.3, "modes with more cubature")
+        progress(0.3, "modes with more cubature")
         models[f"modal, {many}"] = without_residual(model_of(name, quick, **MODAL, cubature=many))
-    tell(0.5, "all tets")
+    progress(0.5, "all tets")
     full = _full(name, probe, quick)
     takes, rest = {}, shown.character.surface.vertices
     for at, (basis, model) in enumerate(models.items()):
-        tell(0.6 + 0.3 * at / len(models), basis)
+        progress(0.6 + 0.3 * at / len(models), basis)
         takes[basis] = press_model(model, probe)
     rows = [_row(basis, probe, take, full, rest) for basis, take in takes.items()]
     figure, grid = sheet(
@@ -199,7 +200,7 @@ class _Shot(NamedTuple):
     model: SoftSkeletonModel
 
 
-def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig16(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Press a pin on and between handles, for increasing numbers of handles."""
     densities = DENSITIES[:1] if quick else DENSITIES
     rows: list[dict[str, Any]] = []
@@ -207,13 +208,13 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     pins: list[Probe] = []
     shots: list[_Shot] = []
     for at, count in enumerate(densities):
-        tell(at / len(densities), f"{count} handles")
+        progress(at / len(densities), f"{count} handles")
         model = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
         if count == SHOWN or quick:
             pins = list(_pins(model))
     truths = [_full("hand", pin, quick) for pin in pins]
     for at, count in enumerate(densities):
-        tell(0.5 + 0.4 * at / len(densities), f"{count} handles: pressing")
+        progress(0.5 + 0.4 * at / len(densities), f"{count} handles: pressing")
         model = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
         for pin, full in zip(pins, truths, strict=True):
             near = skin.vertices[model.handles]
@@ -240,7 +241,7 @@ def fig16(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 
 
 def _pins(model: SoftSkeletonModel) -> Iterable[Probe]:
-    """Yield pins at positions between a handle on the index finger's pad and the next one."""
+    """Yield pins at positions between a handle on the index finger's pad and the next handle."""
     skin, shown = model.surface, scene("hand")
     normals = vertex_normals(skin.vertices, skin.triangles)
     down = normals[:, 1] < -0.6

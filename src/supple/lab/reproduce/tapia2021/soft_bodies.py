@@ -96,11 +96,11 @@ def recorded(
     *,
     seconds: float | None = None,
     quick: bool = False,
-    tell: Callable[[float], None] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Take:
     """Play a scene from its start, by default until the last of `times`; record frames at `times`.
 
-    With `quick` only a few steps are taken, and all frames are the last one.
+    With `quick` only a few steps are taken, and all frames equal the last.
     """
     length = QUICK_SECONDS if quick else (max(times) if seconds is None else seconds)
     dt, last = simulator.dt, float(shown.motion.times[-1])
@@ -119,8 +119,8 @@ def recorded(
             limits |= dict.fromkeys(state.limits)
             if step in frame_steps:
                 frames[frame_steps[step]] = _frame(shown, simulator)
-            if tell is not None:
-                tell(step / count)
+            if progress is not None:
+                progress(step / count)
     for time in times:
         frames.setdefault(time, next(reversed(frames.values())))
     forces, contacts, flesh, depths, poses, goals = (

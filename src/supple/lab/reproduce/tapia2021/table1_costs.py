@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,9 +10,9 @@ import numpy as np
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.lab.bench.soft_skeleton.soft_bench import full_figures, layer_of, run_figures
 from supple.lab.bench.soft_skeleton.soft_cases import pressed
-from supple.lab.reproduce.figures import Tell
 from supple.lab.reproduce.tapia2021.soft_bodies import MODAL, SIZES, build_options, model_of
 from supple.linalg.blas import single_threaded
+from supple.progress import Progress
 from supple.scenes.characters.character_scene import scene
 
 
@@ -47,14 +46,14 @@ PAPER_TETS = {"hand": 88_716, "human": 41_585}
 STEPS, MODAL_STEPS, QUICK_STEPS = 180, 20, 8
 
 
-def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
-    """Time a step with a pressed ball, its parts, and those of the unreduced flesh."""
+def table1(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
+    """Time a step with a pressed ball, its parts, and the parts with unreduced flesh."""
     del folder
     results: dict[str, Any] = {"title": "tapia2021 Table 1: the cost of a step"}
     summaries, names = [], ("hand",) if quick else tuple(PAPER)
     with single_threaded():
         for at, name in enumerate(names):
-            report = _part(tell, at / len(names), 1 / len(names), name)
+            report = _part(progress, at / len(names), 1 / len(names), name)
             rows = [_full_row(name, quick, report)]
             if not quick:
                 rows.append(_full_row(name, quick, report, PAPER_TETS[name]))
@@ -77,11 +76,11 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     return results
 
 
-def _part(tell: Tell, start: float, share: float, name: str) -> Callable[[float, str], None]:
-    return lambda part, text: tell(start + share * part, f"{name}: {text}")
+def _part(progress: Progress, start: float, share: float, name: str) -> Progress:
+    return lambda part, text: progress(start + share * part, f"{name}: {text}")
 
 
-def _full_row(name: str, quick: bool, report: Tell, tets: int | None = None) -> dict[str, Any]:
+def _full_row(name: str, quick: bool, report: Progress, tets: int | None = None) -> dict[str, Any]:
     options = build_options(name, quick) | ({} if tets is None else {"tets": tets})
     report(0.0 if tets is None else 0.2, "all tets")
     layer = layer_of(scene(name).character, options)
@@ -137,7 +136,7 @@ def _summary(name: str, few: dict[str, Any], many: dict[str, Any]) -> str:
     )
 
 
-def modes(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def modes(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Time the hand with global modes at 700 and 2,000 points."""
     del folder
     rows = []
@@ -145,7 +144,7 @@ def modes(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         for at, (basis, count) in enumerate(
             [("handles", 700), *(("modal", count) for count in PAPER_MODES)]
         ):
-            tell(at / 3, f"{basis}, {count} points")
+            progress(at / 3, f"{basis}, {count} points")
             chosen, steps = (MODAL, MODAL_STEPS) if basis == "modal" else ({}, STEPS)
             model = model_of("hand", quick, cubature=count, **chosen)
             row = _row(f"{count} points", model, quick, steps)

@@ -40,7 +40,8 @@ from supple.engines.full.full_body import FullBodySimulator
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
 from supple.engines.pose_space.interpolation import frequency_ratios, reduced_frequencies
 from supple.errors import SolverError
-from supple.lab.reproduce.figures import Tell, frame_view, new_figure
+from supple.lab.reproduce.figures import frame_view, new_figure
+from supple.progress import Progress
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.rig.deformers.bend import Bend
@@ -161,22 +162,22 @@ def relative_difference(displacements: Floats, truth: Floats, mass: Floats) -> f
     return float(np.sqrt(square(displacements - truth) / square(truth)))
 
 
-def beam(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def beam(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure the errors of all bases against the full simulation; small and short if quick."""
     body = BentBeam.make((8, 2, 2) if quick else (24, 4, 4))
     angles = bending(0.6 if quick else 6.0)
-    tell(0.0, "full simulation")
+    progress(0.0, "full simulation")
     truth = body.full(angles)
     three, five = body.reduced(THREE), body.reduced(FIVE)
     cases = _cases(three, five)
     rows, curves = [], {"full": truth[:, body.tip]}
     mass = body.body.vertex_masses()
     for at, (name, poses, basis) in enumerate(cases):
-        tell((1 + at) / (4 + len(cases)), name)
+        progress((1 + at) / (4 + len(cases)), name)
         displacements = body.projected(basis, angles)
         rows.append(_row(name, poses, basis, relative_difference(displacements, truth, mass)))
         curves[name] = displacements[:, body.tip]
-    tell(0.85, "twice as fast")
+    progress(0.85, "twice as fast")
     faster = _faster(body, three, five, angles)
     save_picture(_tip_picture(curves, rows), folder / "beam.png")
     errors = {row["basis"]: f"{100 * row['rms']:.2g} %" for row in rows}
@@ -303,18 +304,18 @@ class _Case:
         return field
 
 
-def fig4(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig4(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure errors of shapes, motions and frequencies of each method against the full body."""
-    tell(0.0, "bases")
+    progress(0.0, "bases")
     case = _Case.make((8, 2, 2) if quick else (24, 4, 4))
     shapes: dict[str, dict[str, Floats]] = {}
     still: list[dict[str, Any]] = []
     moving: list[dict[str, Any]] = []
     for at, load in enumerate(LOADS):
-        tell(0.1 + 0.4 * at, f'at rest, "{load}"')
+        progress(0.1 + 0.4 * at, f'at rest, "{load}"')
         shapes[load] = _loaded(case, load)
         still.append({"load": load, "force_N": LOADS[load], **_differences(case, shapes[load])})
-        tell(0.3 + 0.4 * at, f'released, "{load}"')
+        progress(0.3 + 0.4 * at, f'released, "{load}"')
         moving.append({"load": load, **_released(case, load, 0.5 if quick else LENGTH)})
     save_picture(_u_picture(case, shapes, still), folder / "fig4.png")
     worst = {method: max(row[method] for row in still + moving) for method in METHODS}

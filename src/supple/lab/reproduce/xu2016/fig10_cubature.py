@@ -28,7 +28,8 @@ from supple.engines.pose_space.interpolation import (
     frequency_ratios,
     reduced_frequencies,
 )
-from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
+from supple.lab.reproduce.figures import frame_view, label_chart, new_figure
+from supple.progress import Progress
 from supple.reduction.cubature.accuracy import blended_correction, force_error
 from supple.reduction.cubature.elastic_cubature import Between, ElasticCubature, elastic_cubature
 from supple.reduction.cubature.samples import dense_basis, force_samples
@@ -215,24 +216,24 @@ def _errors_chart(
 _SAMPLES = 60
 
 
-def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure subspace angles, frequencies and cubature errors of the X between two poses."""
-    tell(0.0, "reducing the X at two poses")
+    progress(0.0, "reducing the X at two poses")
     case, count = PosesBetween.of_the_x(quick)
-    tell(0.2, "bases between them")
+    progress(0.2, "bases between them")
     frames, world = case.aligned("frames"), case.aligned("world")
     halfway = case.recomputed(0.5)
     spaces = {
         name: _space_figures(case, aligned, halfway)
         for name, aligned in (("ours", frames), ("paper_variant", world))
     }
-    tell(0.4, "cubature at the poses")
+    progress(0.4, "cubature at the poses")
     trained = {
         "paper_variant": (world, _trained(case, world, count, exact=False)),
         "ours": (frames, _trained(case, frames, count, exact=True)),
     }
     parts = np.linspace(0, 1, 5 if quick else 9)
-    tell(0.7, "cubature between them")
+    progress(0.7, "cubature between them")
     curves = {
         name: [_error(case, aligned, cubature, part) for part in parts]
         for name, (aligned, cubature) in trained.items()
@@ -240,7 +241,7 @@ def fig10(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     again = {
         name: _recomputed_error(case, halfway, count, exact=name == "ours") for name in trained
     }
-    tell(0.9, "drawing")
+    progress(0.9, "drawing")
     figure = picture(case, frames, halfway, spaces, (parts, curves, again))
     save_picture(figure, folder / "fig10.png")
     return {
@@ -329,7 +330,7 @@ def _error(
 
 
 def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exact: bool) -> float:
-    """Return the error of cubature trained halfway, with the basis computed there."""
+    """Return the error of cubature trained at the pose halfway, with the basis at that pose."""
     cubature = elastic_cubature(
         case.elastic,
         [halfway.rest],

@@ -22,8 +22,9 @@ from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
-from supple.lab.reproduce.figures import Tell, frame_view, new_figure
+from supple.lab.reproduce.figures import frame_view, new_figure
 from supple.mesh.surface import SurfaceMesh
+from supple.progress import Progress
 from supple.reduction.regions.region_weights import regions_of
 from supple.scenes.characters.character_scene import Scene, scene
 
@@ -62,36 +63,36 @@ class _Response:
         return float(np.sqrt(np.mean(self.peak[vertices] ** 2)))
 
 
-def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Pull the cheek with our regions, with global modes, and in the full simulation."""
     bear = scene("bear")
     recipe = bear.recipe() | {"poses": {bear.pose_names[0]: bear.poses[0]}}
     recipe |= _QUICK if quick else {}
-    tell(0.0, "regions")
+    progress(0.0, "regions")
     still = replace(bear.character, motions={})  # tets are not fitted to unused motions
     ours = build(still, **recipe)
     models = {f"our regions, {ours.n_modes} modes": ours}
     recipe["tets"] = ours.mesh
     if not quick:
-        tell(0.1, "the paper's regions")
+        progress(0.1, "the paper's regions")
         theirs = regions_of(ours.mesh, bear.handles, ours.fixed, threshold=_ETA, exponent=_KAPPA)
         name = f"paper's regions, {ours.n_modes} modes"
         models[name] = build(still, **(recipe | {"regions": theirs}))
     for at, modes in enumerate((ours.n_modes,) if quick else _GLOBAL):
-        tell(0.2 + 0.25 * at, f"{modes} global modes")
+        progress(0.2 + 0.25 * at, f"{modes} global modes")
         changes = {"regions": None, "modes": modes}
         models[f"global, {modes} modes"] = build(still, **(recipe | changes))
     forces = _cheek_forces(bear.character.surface)
     steps = (5, 5) if quick else (_PULLED, _RELEASED)
     responses: dict[str, _Response] = {}
     for name, model in models.items():
-        tell(0.7, f"pulling: {name}")
+        progress(0.7, f"pulling: {name}")
         responses[name] = _pulled(
             PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR), forces, *steps
         )
-    tell(0.8, "pulling: full simulation")
+    progress(0.8, "pulling: full simulation")
     responses["full simulation"] = _pulled(FullCharacterSimulator(ours), forces, *steps)
-    tell(0.95, "drawing")
+    progress(0.95, "drawing")
     parts = _parts(bear)
     save_picture(_picture(bear, parts, responses), folder / "fig11.png")
     return _figures(parts, responses)

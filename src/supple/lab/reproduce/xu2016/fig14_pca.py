@@ -1,7 +1,7 @@
 """xu2016 fig. 14: one basis for all poses needs more vectors and violates contact.
 
 An X hangs from its top. In the first pose it is in the air, in the second its feet stand on the
-ground. Our basis depends on the pose; the pose-independent one is a PCA of both poses' bases.
+ground. Our basis depends on the pose; the pose-independent basis is a PCA of both poses' bases.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from supple.elastic.material import Material
 from supple.engines.baselines import pose_bases
 from supple.engines.baselines.projected import PosedSubspace
 from supple.engines.pose_space.build.reduced_poses import OfPose, ReducedPoses
-from supple.lab.reproduce.figures import Tell, new_figure
+from supple.lab.reproduce.figures import new_figure
 from supple.lab.reproduce.xu2016.beams import (
     RATE,
     SOLVED,
@@ -32,6 +32,7 @@ from supple.lab.reproduce.xu2016.beams import (
 from supple.mesh.filling.tetrahedralise import tetrahedralise
 from supple.mesh.obstacles import Plane
 from supple.mesh.tets import TetMesh
+from supple.progress import Progress
 from supple.rig.protocol import FunctionRig, Parameter
 from supple.scenes.modelling.solids import box, polygonise, smooth_union
 
@@ -130,26 +131,26 @@ def _stretched(mesh: TetMesh, top: float) -> FunctionRig:
     return FunctionRig(place, [Parameter("down", "1")], len(rest))
 
 
-def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure errors in the air by size of the PCA, and depths of the feet below the ground."""
-    tell(0.0, "bases of two poses")
+    progress(0.0, "bases of two poses")
     x = _HangingX.make(800 if quick else 2500)
     seconds = 0.35 if quick else 1.2
     sizes = (20, 40) if quick else SIZES
-    tell(0.1, "full simulation")
+    progress(0.1, "full simulation")
     truth, mass = x.full(seconds), x.body.vertex_masses()
     ours = pose_bases.interpolated(x.reduced)
     air, best = {"ours": x.projected(ours, "air", seconds)}, {}
     alike, soft = {}, {}
     for at, size in enumerate(sizes):
-        tell(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
+        progress(0.3 + 0.5 * at / len(sizes), f"PCA of {size}")
         tried = [_pca(x, size, soft_first=first) for first in (False, True)]
         displacements = [x.projected(each, "air", seconds) for each in tried]
         errors = [relative_difference(each, truth, mass) for each in displacements]
         alike[size], soft[size] = errors
         better = int(np.argmin(errors))
         air[f"PCA {size}"], best[size] = displacements[better], tried[better]
-    tell(0.85, "on the ground")
+    progress(0.85, "on the ground")
     cases = {"ours": ours, "PCA 20": best[20], "PCA 40": best[40]}
     cases["no contact"] = pose_bases.interpolated(x.free)
     sunk = {name: x.depths(x.projected(each, "ground", seconds)) for name, each in cases.items()}
@@ -184,7 +185,7 @@ def _message(results: dict[str, Any]) -> str:
 
 
 def _pca(x: _HangingX, size: int, *, soft_first: bool) -> OfPose:
-    """Return a PCA of all columns of both poses, equally weighted or soft ones first."""
+    """Return a PCA of all columns of both poses, equally weighted or soft columns first."""
     return pose_bases.pose_independent(x.reduced, size, frames=False, soft_first=soft_first)
 
 

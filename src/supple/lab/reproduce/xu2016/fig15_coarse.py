@@ -1,4 +1,4 @@
-"""xu2016 fig. 15: our step compared with a fine full simulation and coarse ones of similar cost."""
+"""xu2016 fig. 15: our step, a fine full simulation, and coarse full simulations of similar cost."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
-from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
+from supple.lab.reproduce.figures import frame_view, label_chart, new_figure
 from supple.playback.character_models import scene_model
 from supple.playback.final_take import rms_difference
+from supple.progress import Progress
 from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
@@ -175,25 +176,25 @@ class Played:
     hertz: float  # frequency of free oscillation
 
 
-def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Play the motion with all simulations, and compare with the fine full simulation."""
     bear = scene("bear")
-    tell(0.0, "the bear")
+    progress(0.0, "the bear")
     (clip,) = bear.character.motions.values()
     motion = clip.slice(clip.times[0], clip.times[0] + (0.3 if quick else _SECONDS))
     if quick:  # tets are not fitted to unused motions
         bear = replace(bear, character=replace(bear.character, motions={motion.name: motion}))
     model = _small(bear) if quick else scene_model("bear")
     sizes = _COARSE[:1] if quick else _COARSE
-    tell(0.1, f"coarse bodies of {', '.join(map(str, sizes))} tets")
+    progress(0.1, f"coarse bodies of {', '.join(map(str, sizes))} tets")
     coarse = [_coarse(bear, tets, quick) for tets in sizes]
-    tell(0.3, "timing")
+    progress(0.3, "timing")
     times = _times([model, *coarse], motion, quick)
     played = []
     for at, (name, body, milliseconds) in enumerate(_simulations(model, coarse, times)):
-        tell(0.35 + 0.5 * at / (len(coarse) + 2), name)
+        progress(0.35 + 0.5 * at / (len(coarse) + 2), name)
         played.append(_played(name, body, milliseconds, motion, at == 0, quick))
-    tell(0.95, "drawing")
+    progress(0.95, "drawing")
     rig = rig_surface(model, motion, RATE)
     rows = _rows(played, rig)
     save_picture(coarse_picture(bear, played, rig, rows, RATE), folder / "fig15.png")
@@ -203,7 +204,7 @@ def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
 def _simulations(
     model: PoseSpaceModel, coarse: Sequence[PoseSpaceModel], times: Sequence[float]
 ) -> list[tuple[str, PoseSpaceModel, float]]:
-    """Return names, models and times: ours first, then the fine full body, then coarse ones."""
+    """Return names, models and times: ours first, then the fine full body, then coarse bodies."""
     fine = f"full, {len(model.mesh.tets):,} tets"
     names = [f"ours, {model.n_modes} modes", fine]
     names += [f"full, {len(body.mesh.tets):,} tets" for body in coarse]

@@ -19,7 +19,7 @@ from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
-from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
+from supple.lab.reproduce.figures import frame_view, label_chart, new_figure
 from supple.mesh.boundary_contacts import (
     PosedBoundary,
     facing_triangles,
@@ -28,6 +28,7 @@ from supple.mesh.boundary_contacts import (
 )
 from supple.mesh.surface import SurfaceMesh
 from supple.playback.character_models import scene_model
+from supple.progress import Progress
 from supple.reduction.contact_constraints import contact_constraints
 from supple.rig.tets.vertex_frames import rotate_basis
 from supple.scenes.characters.character_scene import Scene, scene
@@ -125,11 +126,10 @@ _HALF = 0.075  # half width of a cut's picture relative to the size
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Plane through the middle of the touching skin, and the skin that it cuts."""
+    """Plane through the middle of the skin in contact, and its intersection with the skin."""
 
-    #: Point of the plane, and rows right, up and normal.
-    origin: Floats
-    axes: Floats
+    origin: Floats  # point of the plane
+    axes: Floats  # rows right, up and normal
     skin: Floats  # (n, 3) positions of the skin
 
     @classmethod
@@ -241,30 +241,30 @@ class _Case:
         return {"with": self.bound, "without": self.free}
 
     def deepest(self, posed: NDArray, before: Floats | None = None) -> float:
-        """Return the deepest penetration beyond that of the rest shape, relative to the size."""
+        """Return the deepest penetration beyond the rest shape's, relative to the size."""
         surface = self.bound.surface
         deeper = penetration(surface, posed) - (self.depths if before is None else before)
         return max(float(deeper.max()), 0.0) / surface.size
 
 
-def run(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Press touching skins together, with and without contact constraints in the basis."""
-    tell(0.02, "the arm")
+    progress(0.02, "the arm")
     if quick:
         arm = _two_poses(scene("arm"), "flexed", _QUICK)
     else:
         bound = scene_model("arm")
-        tell(0.15, "the arm without contact")
+        progress(0.15, "the arm without contact")
         arm = _case(scene("arm"), "flexed", bound, scene_model("arm", contacts=None))
     pressures = (2000.0, 10_000.0) if quick else _PRESSURES
     rows: list[dict[str, Any]] = []
     skins: dict[str, NDArray] = {}
     for at, pressure in enumerate(pressures):
-        tell(0.4 + 0.2 * at / len(pressures), f"{pressure / 1000:g} kPa")
+        progress(0.4 + 0.2 * at / len(pressures), f"{pressure / 1000:g} kPa")
         row, skins = _pressed(arm, pressure, None, 40 if quick else _STEPS)
         rows.append({"pressure_kpa": pressure / 1000, **row})
-    others = [] if quick else [*_one_sided(arm), *_in_motion(arm, tell), *_hug(tell)]
-    tell(0.95, "drawing")
+    others = [] if quick else [*_one_sided(arm), *_in_motion(arm, progress), *_hug(progress)]
+    progress(0.95, "drawing")
     save_picture(contact_picture(arm, skins, rows), folder / "fig5.png")
     return _figures(arm, rows, others)
 
@@ -380,7 +380,7 @@ def _one_sided(case: _Case) -> list[dict[str, Any]]:
     ]
 
 
-def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
+def _in_motion(case: _Case, progress: Progress) -> list[dict[str, Any]]:
     """Play the scene's flexing motion; return penetration in all of it, and near the pose.
 
     Between poses there are no contact constraints, and the rig's shape penetrates itself.
@@ -392,7 +392,7 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"load": "the arm's flexing motion"}]
     rows.append({"load": f"of that, where the flexed pose counts > {_NEAR:g}"})
     for at, (name, model) in enumerate(case.models.items()):
-        tell(0.65 + 0.05 * at, f"flexing, {name} contact")
+        progress(0.65 + 0.05 * at, f"flexing, {name} contact")
         simulator = PoseSpaceSimulator(model, integrator=PAPERS_INTEGRATOR)
         simulator.reset(keys.poses[first], keys.roots[first])
         for frame in range(first + 1, last):
@@ -410,9 +410,9 @@ def _in_motion(case: _Case, tell: Tell) -> list[dict[str, Any]]:
     return rows
 
 
-def _hug(tell: Tell) -> list[dict[str, Any]]:
+def _hug(progress: Progress) -> list[dict[str, Any]]:
     """Press the bear's arms on its body."""
-    tell(0.75, "the bear's hug")
+    progress(0.75, "the bear's hug")
     case = _two_poses(scene("bear"), "hug", {})
     return [
         _load_row(case, f"bear, hug, {pressure / 1000:g} kPa", pressure, None)

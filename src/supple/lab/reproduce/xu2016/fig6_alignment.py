@@ -18,8 +18,9 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import align
 from supple.engines.pose_space.interpolation import mass_products, reduced_mass
-from supple.lab.reproduce.figures import Tell, frame_view, label_chart, new_figure
+from supple.lab.reproduce.figures import frame_view, label_chart, new_figure
 from supple.mesh.tets import TetMesh
+from supple.progress import Progress
 from supple.reduction.modes import linear_modes
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
@@ -93,16 +94,16 @@ _NAIVE, _OURS, _GREY = "#b5483a", "#2f6f8f", np.array([0.78, 0.78, 0.76])
 _SHOWN = 0.25
 
 
-def fig6(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig6(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Align two poses of a nearly square beam whose first two modes swap."""
     mesh = mirrored_beam((1.0, _SIDE, _SIDE), (12, 2, 2) if quick else (24, 4, 4))
     sizes = (0.1, 0.01, 0.001) if quick else (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
     rows, case = [], None
     for at, epsilon in enumerate(sizes):
-        tell(at / len(sizes), f"ε = {epsilon:g}")
+        progress(at / len(sizes), f"ε = {epsilon:g}")
         case = _swapped(mesh, epsilon)
         rows.append({"epsilon": epsilon, **_blend_figures(case)})
-    tell(0.9, "drawing")
+    progress(0.9, "drawing")
     assert case is not None
     save_picture(_fig6_picture(case, rows), folder / "fig6.png")
     last = rows[-1]
@@ -219,9 +220,9 @@ def _draw_mode(
     frame_view(axes, middle - size, middle + size)
 
 
-def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def fig7(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Align a beam with the same beam rolled by 90°; its modes must match themselves."""
-    tell(0.0, "modes")
+    progress(0.0, "modes")
     mesh = mirrored_beam((1.0, _SIDE, _SIDE / 1.5), (12, 2, 2) if quick else (24, 4, 4))
     rolled = mesh.vertices @ np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]).T
     case = modes_at(mesh, [mesh.vertices.copy(), rolled], 4)
@@ -231,7 +232,7 @@ def fig7(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     rotated = align(
         case.bases, [-1, 0], masses, rotations=rotations, weighted=False, variant="world"
     )
-    tell(0.6, "drawing")
+    progress(0.6, "drawing")
     first, second = case.stiffnesses
     rows = [
         {

@@ -20,9 +20,9 @@ from supple.lab.bench import step_bench
 from supple.lab.bench.scaling_bench import CONTACT_POSES, contact_mode_times
 from supple.lab.bench.step_parts import timed_parts
 from supple.lab.bench.timing import RATE, WARM_UP, back_and_forth, motion_of
-from supple.lab.reproduce.figures import Tell
 from supple.linalg.blas import single_threaded
 from supple.playback.character_models import scene_model, scene_model_file
+from supple.progress import Progress
 from supple.scenes.characters.character_scene import PAPERS, scene
 
 #: Table 1: unknowns, contact rows, and seconds free, with thresholded and with exact constraints.
@@ -53,12 +53,12 @@ PAPER_SPLIT = {
 }
 
 
-def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def table1(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Time 20 modes of three characters in self-contact, with constraints and without."""
     rows = []
     names = ["arm"] if quick else list(CONTACT_POSES)
     for at, name in enumerate(names):
-        tell(0.7 * at / len(names), f"modes of the {name}")
+        progress(0.7 * at / len(names), f"modes of the {name}")
         results = with_cores(None, contact_mode_times, name, (20,), 2 if quick else 5)
         unknowns, contacts, free, cut, exact = PAPER_MODES[name]
         (times,) = results["times"]
@@ -87,7 +87,7 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
         "(threshold).",
     }
     if not quick:
-        tell(0.75, "more modes of the gorilla")
+        progress(0.75, "more modes of the gorilla")
         counts = tuple(PAPER_SCALING)
         results = with_cores(None, contact_mode_times, "gorilla", counts, 2)
         figures["modes_of_the_gorilla"] = [
@@ -100,12 +100,12 @@ def table1(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     return figures
 
 
-def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def table2(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Return time and memory of the parts of the gorilla's step."""
     name = "x" if quick else "gorilla"
-    tell(0.0, f"the model of the {name}")
+    progress(0.0, f"the model of the {name}")
     with scene_model_file(name) as path:
-        tell(0.5, "stepping")
+        progress(0.5, "stepping")
         times = with_cores(1, part_times, path, 200 if quick else 2_000)
         memory = part_megabytes(PoseSpaceModel.load(path))
     rows = []
@@ -133,12 +133,12 @@ def table2(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
     }
 
 
-def table3(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def table3(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Return sizes, step times and speed-ups of the four characters."""
     names = ("x",) if quick else PAPERS["xu2016"]
     rows = []
     for at, name in enumerate(names):
-        tell(at / len(names), f"stepping the {name}")
+        progress(at / len(names), f"stepping the {name}")
         (row,) = step_bench.measure([name], steps=300 if quick else step_bench.STEPS, quiet=True)
         rows.append(row)
     return {
@@ -302,11 +302,11 @@ def projection_times(model: PoseSpaceModel, steps: int = 40) -> dict[str, Any]:
     }
 
 
-def projection(folder: Path, *, quick: bool = False, tell: Tell) -> dict[str, Any]:
+def projection(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Compare times of assembly on the whole mesh and of reduced steps with the paper's times."""
     rows, names = [], ["arm"] if quick else list(PAPER_ASSEMBLY)
     for at, name in enumerate(names):
-        tell(at / len(names), name)
+        progress(at / len(names), name)
         ours, theirs = PAPER_ASSEMBLY[name]
         paper = {"paper_assembly_ms": ours, "paper_reassembly_ms": theirs}
         paper["paper_ratio"] = theirs / ours

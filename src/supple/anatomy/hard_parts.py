@@ -1,4 +1,4 @@
-"""Hard skin of a bake: which parts follow the rig without flesh, and why."""
+"""Hard parts of an anatomy, with reasons, in words; and the warning if most of the skin is hard."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.anatomy import Anatomy
+from supple.anatomy.loose_parts import Components
 from supple.anatomy.region_entries import EDITED, RegionEntry
 from supple.anatomy.roles import HARD, ROLES, label_role
 from supple.anatomy.skin_maps import MOST_LABELLED
-from supple.arrays import Bools, Floats
-from supple.engines.common.flesh_fields import FleshFields
-from supple.playback.bake_model import GivenAnatomy
+from supple.arrays import Bools
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
-from supple.rig.stored_rigs import GIVEN, stored_rig
-from supple.user_cache import Arrays, cached, content_hash, running_cache
+from supple.user_cache import Arrays
 
-#: Weight of fixed tet vertices from which a vertex of the skin is hard.
-FIXED = 0.95
 #: Least fraction of the skin of a part that is listed, and the most parts and joints of one.
 LEAST_PART, MOST_PARTS, MOST_JOINTS = 0.005, 4, 3
 #: Longest name from a file in a line.
@@ -33,7 +30,10 @@ NAMED, SHAPED, PIECE, PAINTED = "named so", "by shape", "rigid pieces", "painted
 BY_FILE, SOLID = "in the anatomy file", "no flesh fits"
 #: Part of hard skin that the anatomy does not make hard.
 THIN = "thin parts"
-_HARD_PARTS = running_cache(".hard.npz", 100)
+#: Fraction of hard skin above which it is a reason for flesh that hardly moves.
+MOSTLY_HARD = 0.5
+#: What to do if hard skin should move.
+SOFTER = "make parts soft in an anatomy file, or use anatomy none"
 
 
 @dataclass(frozen=True)
@@ -77,67 +77,45 @@ def hard_parts_text(figures: Mapping[str, Any]) -> str:
     return named + (f" and {len(listed) - MOST_PARTS} more" if len(listed) > MOST_PARTS else "")
 
 
-def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSkin | None:
-    """Return the hard skin of a model; None if neither the model nor an anatomy determines it.
+def hard_warning(anatomy: Anatomy, character: Character) -> str | None:
+    """Return a warning if most of the skin is hard though the user did not ask for it, or None."""
+    if anatomy.hard_part <= MOSTLY_HARD:
+        return None
+    parts, areas = hard_parts(anatomy, character), anatomy.surface.vertex_areas()
+    shares = np.bincount(parts["of_vertex"] + 1, areas / areas.sum(), len(parts["names"]) + 1)
+    shares[0] = 0.0  # the skin that is not hard
+    asked = np.isin(parts["reasons"], (BY_FILE, PAINTED))
+    if anatomy.hard_part - float(shares[1:][asked].sum()) <= MOSTLY_HARD:
+        return None
+    hard = HardSkin(anatomy.hard, anatomy.hard_part, tuple(listed_parts(parts, shares)))
+    return f"{character.name}: {hard.text()}; it follows the rig. If it should move, {SOFTER}"
 
-    Skin is hard if its tet vertices are fixed. The anatomy gives names and reasons of parts.
+
+def jointed_warning(character: Character) -> str | None:
+    """Return a warning for a machine or a jointed figure, without detecting its anatomy, or None.
+
+    Only joints and pieces are compared, which takes milliseconds.
     """
-    fixed = _fixed_skin(model)
-    parts = None if anatomy is None else _kept_parts(character, anatomy)
-    if fixed is None and parts is None:
+    skinned = skinned_rigs(character.rig)
+    if len(skinned) != 1 or skinned[0].n_vertices != len(character.surface.vertices):
         return None
-    areas = character.surface.vertex_areas()
-    areas = areas / max(float(areas.sum()), 1e-300)
-    if parts is None:
-        assert fixed is not None
-        return HardSkin(fixed, float(areas[fixed].sum()))
-    of_vertex, names, reasons = parts["of_vertex"], parts["names"], parts["reasons"]
-    hard = of_vertex >= 0 if fixed is None else fixed
-    shares = np.bincount(of_vertex[hard] + 1, areas[hard], len(names) + 1)
-    listed = [
-        HardPart(str(name), float(share), str(why))
-        for name, why, share in zip((THIN, *names), (SOLID, *reasons), shares, strict=True)
-        if share >= LEAST_PART
-    ]
+    pieces = Components.of(character.surface, skinned[0].weight_matrix())
+    if not pieces.machine:
+        return None
+    count, share = int(pieces.rigid.sum()), float(pieces.shares[pieces.rigid].sum())
+    what = f"{100 * share:.0f} % of the skin is held hard: {count:,} rigid pieces of one joint each"
+    return f"{character.name}: {what}; it follows the rig. If it should move, {SOFTER}"
+
+
+def listed_parts(parts: Arrays, shares: NDArray[Any]) -> list[HardPart]:
+    """Return parts with their fractions of the area, largest first, without small ones."""
+    rows = zip((THIN, *parts["names"]), (SOLID, *parts["reasons"]), shares, strict=True)
+    listed = [HardPart(str(name), float(share), str(why)) for name, why, share in rows]
     listed.sort(key=lambda each: -each.share)
-    return HardSkin(hard, float(areas[hard].sum()), tuple(listed))
+    return [each for each in listed if each.share >= LEAST_PART]
 
 
-def _fixed_skin(model: Any) -> Bools | None:
-    """Return the mask (n̄,) of skin on fixed tet vertices; None for engines without such."""
-    if not isinstance(model, FleshFields):
-        return None
-    fixed = np.zeros(len(model.mesh.vertices), bool)
-    fixed[model.fixed] = True
-    weights: Floats = np.abs(model.embedding_weights)
-    on_bone = (weights * fixed[model.embedding_vertices]).sum(axis=1)
-    mask: Bools = on_bone >= FIXED * weights.sum(axis=1)
-    return mask
-
-
-def _kept_parts(character: Character, anatomy: GivenAnatomy) -> Arrays | None:
-    """Return `_parts` of an anatomy from the cache, or compute them; None for several skeletons."""
-    if len(skinned_rigs(character.rig)) > 1:
-        return None
-    if isinstance(anatomy, Anatomy):
-        return _parts(anatomy, character)
-    entries = anatomy if isinstance(anatomy, Mapping) else {}
-    header, arrays = stored_rig(character.rig)
-    black_box = any(part["kind"] == GIVEN for part in header["parts"])
-    mesh, others = character.surface, (character.labels, character.painted, dict(entries))
-    content = None
-    if not black_box:
-        content = content_hash(mesh.vertices, mesh.triangles, header, arrays, *others)
-    made: Arrays = cached(
-        _HARD_PARTS,
-        "parts",
-        lambda: _parts(anatomy_of(character, entries=entries), character),
-        content,
-    ).value
-    return made
-
-
-def _parts(anatomy: Anatomy, character: Character) -> Arrays:
+def hard_parts(anatomy: Anatomy, character: Character) -> Arrays:
     """Return hard parts of an anatomy: ``of_vertex`` (n̄,), −1 elsewhere, ``names``, ``reasons``."""
     hard = np.flatnonzero(anatomy.hard)
     labels, painted = _labelled(character, anatomy), character.painted.get("rigid")

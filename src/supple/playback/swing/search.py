@@ -14,7 +14,7 @@ from supple.engines.engine import CharacterModel, engine_named
 from supple.errors import SolverError, SuppleError, SuppleWarning, warn
 from supple.playback.bake_plan import BakePlan, bake_simulator
 from supple.playback.feel.feel import AS_BUILT, Feel
-from supple.playback.feel.swing_goals import ALL, SwingGoal
+from supple.playback.swing.goals import ALL, SwingGoal
 from supple.playback.take import Take
 from supple.progress import Progress, unreported
 from supple.rig.baked_motion import BakedMotion

@@ -1,0 +1,1 @@
+"""Stiffness with which flesh swings as far as asked: goals by region, and the search for them."""
