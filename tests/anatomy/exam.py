@@ -1,7 +1,10 @@
-"""Examine characters of the assets: bake every clip with defaults and measure on hand labels.
+"""Examine characters of the assets: bake every clip with defaults, and compare with the truth.
 
-``make exam`` writes one record for each character and resolution, and goes on where it stopped;
-``python tests/anatomy/exam.py --table`` prints what the records say.
+``make exam`` writes one record for each character, and goes on where it stopped;
+``python tests/anatomy/exam.py --table`` prints what the records say. Every clip is baked live and
+in full. The full simulation, with the accuracy of quality auto, is the truth; of the liveliest clip
+it is compared with final quality, too. Frames of the truth are kept, so that ``--live`` measures
+live bakes again within minutes.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -25,12 +31,18 @@ from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.thickness import InscribedBalls
 from supple.app.pictures.anatomy_sheet import write_anatomy_sheet
 from supple.app.pictures.filmstrip import filmstrip
-from supple.engines.factory import build
-from supple.errors import SuppleWarning
-from supple.formats.load import load
-from supple.playback.bake_model import model_options
-from supple.playback.baking import bake
-from supple.rig.character import Character
+from supple.engines.common.accuracy import Accuracy
+from supple.errors import SolverError, SuppleWarning
+from supple.playback.bake_plan import bake_plan
+from supple.playback.baking import BakeRequest, bake
+from supple.playback.character_models import prepared_model
+from supple.playback.character_sources import source_of
+from supple.playback.final_take import displacement_change
+from supple.playback.flesh_motion import FleshMotion
+from supple.playback.motion_choice import liveliness
+from supple.rig.baked_motion import BakedMotion
+from supple.rig.character import Character, wiggle
+from supple.rig.motion.motion import Motion
 from supple.rig.skeleton.skinning import skinned_rigs
 
 Labels = Mapping[str, Any]
@@ -38,20 +50,24 @@ Mask = NDArray[np.bool_]
 
 LABELS = Path(__file__).with_name("labels.json")
 ASSETS = Path(__file__).resolve().parents[3] / "shared" / "assets"
-#: Tets of the two resolutions: the default, and half of it.
-RESOLUTIONS = (8_000, 4_000)
 #: Poses a second at which no tet may be inverted.
 POSE_RATE = 12.0
+#: Seconds for which the last pose of a clip is held, and over whose end the offset is a mean.
+HELD, LAST = 2.0, 0.25
+#: Seconds of the longest clip that is simulated in full.
+LONGEST = 15.0
 #: Pixels that a picture of a page is high.
 HIGH = 420
-#: Bounds: of hard parts in % of the size, of peaks beside the thickness, of limits in % of steps.
-HARD_BOUND, PEAK_BOUND, LIMITS_BOUND, TRUNK_BOUND = 0.3, 0.25, 1.0, 0.8
+#: Bounds: hard parts in % of the size, peaks relative to the thickness, limits in % of steps,
+#: offsets that persist in % of the size, and distances from the truth.
+HARD_BOUND, PEAK_BOUND, LIMITS_BOUND, OFFSET_BOUND = 0.3, 0.25, 1.0, 1.0
+DISTANCE_BOUND, BAD = 0.25, 0.35
 
 
 def labels() -> dict[str, Labels]:
     """Return labels by character, a path below the assets."""
-    found = json.loads(LABELS.read_text(encoding="utf-8"))
-    return {name: said for name, said in found.items() if name != "about"}
+    every = json.loads(LABELS.read_text(encoding="utf-8"))
+    return {name: labelling for name, labelling in every.items() if name != "about"}
 
 
 def labelled(character: Character, patterns: Sequence[Any]) -> Mask:
@@ -69,8 +85,8 @@ def labelled(character: Character, patterns: Sequence[Any]) -> Mask:
         elif pattern == "*":
             chosen[:] = True
         elif pattern.startswith(("material:", "mesh:")):
-            for label, own in character.labels.items():
-                chosen[own] |= fnmatchcase(label, pattern)
+            for label, vertices in character.labels.items():
+                chosen[vertices] |= fnmatchcase(label, pattern)
         elif len(skinned) == 1:
             rig = skinned[0]
             lead = rig.joints[np.arange(len(chosen)), rig.weights.argmax(axis=1)]
@@ -79,98 +95,248 @@ def labelled(character: Character, patterns: Sequence[Any]) -> Mask:
     return chosen
 
 
-def inverted_tets(model: Any, poses: NDArray[np.float64]) -> list[int]:
-    """Return how many tets have no volume at each pose."""
-    corners, found = model.mesh.tets, []
+def inverted_tets(model: Any, poses: NDArray[np.float64]) -> int:
+    """Return how many tets have no volume, summed over poses."""
+    corners, count = model.mesh.tets, 0
     for pose in poses:
         a, b, c, d = np.moveaxis(model.tet_rig(pose)[corners], 1, 0)
-        found.append(int((np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) <= 0).sum()))
-    return found
+        count += int((np.einsum("ij,ij->i", b - a, np.cross(c - a, d - a)) <= 0).sum())
+    return count
+
+
+def clips_of(character: Character) -> list[Motion]:
+    """Return the motions of a character; the wiggle of one without."""
+    return [*character.motions.values()] or [wiggle(character)]
+
+
+class Skin:
+    """Labelled skin of a character, its areas and thickness."""
+
+    def __init__(self, character: Character, labelling: Labels, anatomy: Anatomy | None) -> None:
+        self.size = character.surface.size
+        self.area = character.surface.vertex_areas()
+        if anatomy is None:
+            balls = InscribedBalls(character.surface)
+            self.thickness = balls.skin_thickness(character.surface)
+        else:
+            self.thickness = anatomy.thickness
+        self.hard = labelled(character, labelling["hard"])
+        self.hard &= ~labelled(character, labelling.get("ears", []))
+        self.trunk = labelled(character, labelling["trunk"])
+
+    def figures(self, baked: BakedMotion) -> dict[str, float]:
+        """Return displacements of hard parts and of the trunk, and the peak."""
+        away = np.stack(
+            [
+                np.linalg.norm(frame - baked.rig_frame(k), axis=1)
+                for k, frame in enumerate(baked.frames)
+            ]
+        )
+        lasting = 100 * np.quantile(away, 0.95, axis=0) / self.size
+        peak = away.max(axis=0)
+        return {
+            "hard": quantile(lasting[self.hard], self.area[self.hard], 0.95),
+            "trunk": quantile(lasting[self.trunk], self.area[self.trunk], 0.95),
+            "peak": 100 * float(peak.max()) / self.size,
+            "relative": quantile(peak / (2 * self.thickness), self.area, 0.99),
+        }
+
+
+def quantile(values: NDArray[np.float64], area: NDArray[np.float64], part: float) -> float:
+    """Value that `part` of the skin's area stays below; 0 of no skin."""
+    order = np.argsort(values)
+    sums = np.cumsum(area[order])
+    if not (len(sums) and sums[-1] > 0):
+        return 0.0
+    return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
+
+
+@contextmanager
+def messages() -> Iterator[list[str]]:
+    """Collect texts of warnings."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SuppleWarning)
+        yield texts
+    texts += dict.fromkeys(str(each.message) for each in caught)
+
+
+def live_figures(
+    character: Character, clip: Motion, skin: Skin, **options: Any
+) -> tuple[dict[str, Any], BakedMotion]:
+    """Bake a clip live; return its figures and the bake."""
+    began = perf_counter()
+    with messages() as texts:
+        baked = bake(character, clip, quality="live", progress=False, **options)
+    report = baked.report
+    figures = skin.figures(baked) | {
+        "seconds": perf_counter() - began,
+        "steps": report["steps"],
+        "step_ms": report["step_ms"],
+        "limits": report["limits"],
+        "stiffness": report["stiffness"],
+        "hard_share": report.get("hard", 0.0),
+        "warnings": texts,
+    }
+    return figures, baked
+
+
+def persisting(character: Character, clip: Motion, **options: Any) -> dict[str, float]:
+    """Return the mean offset in % of the size long after a clip, beyond the sag of the truth."""
+    times = clip.times[-1] + np.arange(1, 1 + round(HELD * 30)) / 30
+    count = len(times)
+    held = Motion(
+        np.append(clip.times, times),
+        np.concatenate([clip.poses, np.repeat(clip.poses[-1:], count, axis=0)]),
+        np.concatenate([clip.roots, np.repeat(clip.roots[-1:], count, axis=0)]),
+        clip.name,
+        clip.cuts,
+    )
+    offset = _last_offset(bake(character, held, quality="live", progress=False, **options))
+    figures = {"mean": _mean_length(offset, character), "sag": 0.0}
+    if figures["mean"] > OFFSET_BOUND:
+        part = {"start": float(clip.times[-1]), "keep": options.get("keep")}
+        full = bake(character, held, quality="final", progress=False, **part)
+        sag = _last_offset(full)
+        figures["sag"] = _mean_length(sag, character)
+        figures["mean"] = _mean_length(offset - sag, character)
+    return figures
+
+
+def _last_offset(baked: BakedMotion) -> NDArray[np.float64]:
+    frames = range(baked.n_frames - round(LAST * baked.rate), baked.n_frames)
+    return np.mean([baked.frames[k] - baked.rig_frame(k) for k in frames], axis=0)
+
+
+def _mean_length(offset: NDArray[np.float64], character: Character) -> float:
+    return 100 * float(np.linalg.norm(offset, axis=1).mean()) / character.surface.size
+
+
+def truth(path: Path, clip: Motion, file: Path) -> dict[str, Any]:
+    """Simulate a clip in full as quality auto does; keep its frames in a file."""
+    request = BakeRequest.of("bake", source_of(path), None, None, None, False, {"quality": "auto"})
+    plan = bake_plan(request.source.character, clip, engine=request.live.name)
+    chosen = request.decided([plan])
+    forced = replace(request, quality="final", reason="examined")
+    began, gave_up = perf_counter(), ""
+    with messages() as texts:
+        try:
+            (baked,) = forced.bake([plan], False, None)
+        except SolverError as error:
+            gave_up = str(error)
+    spent = perf_counter() - began
+    if gave_up:
+        with messages() as texts:
+            try:
+                (baked,) = replace(request, quality="final").bake([plan], False, None)
+            except SolverError as error:
+                return {"chosen": chosen.quality, "gave_up": str(error), "seconds": spent}
+    store(file, baked)
+    report = baked.report
+    kept = ("change", "converged", "substeps", "limits", "peak_part")
+    return {
+        "chosen": chosen.quality,
+        "reason": chosen.reason,
+        "gave_up": gave_up,
+        "seconds": spent,
+        "warnings": texts,
+        **{name: report[name] for name in kept},
+    }
+
+
+def finer_distance(path: Path, clip: Motion, file: Path) -> dict[str, float]:
+    """Return the distance of the full simulation of quality auto from final quality."""
+    began = perf_counter()
+    with messages():
+        final = bake(path, clip, quality="final", keep=False, progress=False)
+    distance = displacement_change(stored(final.character, file), final)
+    return {"distance": distance, "seconds": perf_counter() - began}
 
 
 def examine(
-    character: Character,
-    said: Labels,
-    tets: int,
-    *,
-    anatomy: Any = "auto",
-    picture: Path | None = None,
-) -> dict[str, Any]:
-    """Build once, bake every clip, and measure; draw the anatomy and the liveliest clip."""
-    began = perf_counter()
-    size = character.surface.size
-    found = None
-    if anatomy == "auto":
-        anatomy = found = anatomy_of(character)
-    known = perf_counter()
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always", SuppleWarning)
-        options = model_options(character, anatomy=anatomy, tets=tets)
-        model = build(character, **options)
-    record: dict[str, Any] = {
-        "size": size,
-        "tets": len(model.mesh.tets),
-        "anatomy_s": known - began,
-        "build_s": perf_counter() - began,
-        "warnings": [str(each.message) for each in heard],
-        "inverted": sum(inverted_tets(model, character.sampled_poses(POSE_RATE))),
-    }
-    thickness = InscribedBalls(character.surface).skin_thickness(character.surface)
-    if found is not None:
-        thickness = found.thickness
-    area = character.surface.vertex_areas()
-    hard, trunk = labelled(character, said["hard"]), labelled(character, said["trunk"])
-    hard &= ~labelled(character, said.get("ears", []))
-    soft = {name: labelled(character, each) for name, each in said.get("soft", {}).items()}
-    loads = {"scaled_loads": anatomy is not None}
-    peak, clips = np.zeros(len(thickness)), []
-    liveliest: tuple[float, Any] = (-1.0, None)
-    for name in [*character.motions] or ["wiggle"]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SuppleWarning)
-            clock = perf_counter()
-            taken = bake(character, name, model, simulation=loads)
-            clock = perf_counter() - clock
-        away = np.stack(
-            [
-                np.linalg.norm(frame - taken.rig_frame(k), axis=1)
-                for k, frame in enumerate(taken.frames)
-            ]
-        )
-        peak = np.maximum(peak, away.max(axis=0))
-        liveliest = max(liveliest, (float(np.square(away).mean()), taken), key=lambda each: each[0])
-        lasting = 100 * np.quantile(away, 0.95, axis=0) / size
-        clips.append(
-            {
-                "clip": name,
-                "steps": taken.report["steps"],
-                "limits": taken.report["limits"],
-                "stiffness": taken.report["stiffness"],
-                "bake_s": clock,
-                "hard": quantile(lasting[hard], area[hard], 0.95),
-                "trunk": quantile(lasting[trunk], area[trunk], 0.95),
-                "skin": quantile(lasting, area, 0.95),
-            }
-        )
-    relative = peak / (2 * thickness)
-    record["clips"] = clips
-    record["peak"] = quantile(relative, area, 0.99)
-    record["soft_cm"] = {
-        name: 100 * quantile(peak[own], area[own], 0.95) for name, own in soft.items()
-    }
-    record["hard_cm"] = 100 * quantile(peak[hard], area[hard], 0.95)
-    if found is not None and picture is not None:
-        draw(picture, found, liveliest[1])
-    if found is not None:
-        roles = np.array(found.role)
-        record["peaks_by_role"] = {
-            str(role): [
-                float(area[roles == role].sum() / area.sum()),
-                quantile(relative[roles == role], area[roles == role], 0.99),
-            ]
-            for role in np.unique(roles)
+    path: Path, labelling: Labels, folder: Path, record: dict[str, Any], *, full: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Build once, bake every clip live and in full, and measure; yield the record as it grows."""
+    source = source_of(path)
+    character, stem = source.character, stem_of(path)
+    anatomy = None
+    if len(skinned_rigs(character.rig)) <= 1:
+        anatomy = anatomy_of(character)
+    skin = Skin(character, labelling, anatomy)
+    clips = clips_of(character)
+    if "live" not in record:
+        began = perf_counter()
+        with messages() as texts:
+            prepared = prepared_model(source, anatomy="auto", keep=False)
+        model = prepared.model
+        accuracy = Accuracy.of(model.report)
+        record |= {
+            "tets": len(model.mesh.tets),
+            "build_s": perf_counter() - began,
+            "build_warnings": texts,
+            "accuracy": None if accuracy is None else accuracy.figures(),
+            "inverted": inverted_tets(model, character.sampled_poses(POSE_RATE)),
         }
-    return record
+        live, liveliest = {}, (-1.0, None)
+        for number, clip in enumerate(clips):
+            with messages():
+                held = persisting(character, clip, model=model)
+            figures, baked = live_figures(character, clip, skin, model=model)
+            figures["offset"] = held
+            live[clip.name] = figures
+            store(_frames(folder, stem, number, "live"), baked)
+            rms = FleshMotion.of(baked).rms
+            liveliest = max(liveliest, (rms, baked), key=lambda each: each[0])
+        record["live"] = live
+        if anatomy is not None:
+            draw(folder / f"{stem}.png", anatomy, liveliest[1])
+        yield record
+    if not full:
+        return
+    record.setdefault("full", {})
+    for number, clip in enumerate(clips):
+        file = _frames(folder, stem, number, "full")
+        if clip.name not in record["full"] and clip.duration <= LONGEST:
+            record["full"][clip.name] = truth(path, clip, file)
+            yield record
+        if file.exists():
+            record["full"][clip.name] |= distances(character, folder, stem, number)
+    best = int(np.argmax([liveliness(character, clip) for clip in clips]))
+    record["liveliest"] = clips[best].name
+    file = _frames(folder, stem, best, "full")
+    short = clips[best].duration <= LONGEST
+    if "finer" not in record and file.exists() and short:
+        record["finer"] = finer_distance(path, clips[best], file)
+    yield record
+
+
+def distances(character: Character, folder: Path, stem: str, number: int) -> dict[str, float]:
+    """Return the distance of a live bake from the truth, and the ratio of their amplitudes."""
+    live, full = (stored(character, _frames(folder, stem, number, k)) for k in ("live", "full"))
+    moved = [FleshMotion.of(each).rms for each in (live, full)]
+    return {
+        "distance": displacement_change(live, full),
+        "amplitude": moved[0] / max(moved[1], 1e-300),
+        "rms": 100 * moved[1] / character.surface.size,
+    }
+
+
+def store(path: Path, baked: BakedMotion) -> None:
+    """Write the frames of a bake, and its motion."""
+    motion = baked.motion
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, frames=baked.frames, times=motion.times, poses=motion.poses, roots=motion.roots)
+
+
+def stored(character: Character, path: Path) -> BakedMotion:
+    """Return a bake that `store` wrote."""
+    with np.load(path) as arrays:
+        motion = Motion(arrays["times"], arrays["poses"], arrays["roots"])
+        return BakedMotion(character, motion, arrays["frames"], 30.0)
+
+
+def _frames(folder: Path, stem: str, number: int, kind: str) -> Path:
+    return folder / "frames" / f"{stem}.{number}.{kind}.npz"
 
 
 def draw(path: Path, anatomy: Anatomy, baked: Any) -> None:
@@ -189,133 +355,181 @@ def draw(path: Path, anatomy: Anatomy, baked: Any) -> None:
     whole.quantize(96).save(path, optimize=True)
 
 
-def quantile(values: NDArray[np.float64], area: NDArray[np.float64], part: float) -> float:
-    """Value that `part` of the skin's area stays below; 0 of no skin."""
-    order = np.argsort(values)
-    sums = np.cumsum(area[order])
-    if not (len(sums) and sums[-1] > 0):
-        return 0.0
-    return float(values[order][min(np.searchsorted(sums, part * sums[-1]), len(order) - 1)])
+def stem_of(path: Path) -> str:
+    """Return the name of a record: that of the file, with the suffix where it is no .glb."""
+    return path.stem if path.suffix == ".glb" else path.name.replace(".", "_")
 
 
-def summary(record: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, float]:
+def summary(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the bounds are on."""
-    clips = record["clips"]
-    steps = sum(clip["steps"] for clip in clips)
-    limits = sum(max(clip["limits"].values(), default=0) for clip in clips)
-    found = {
+    live = list(record["live"].values())
+    full = record.get("full", {})
+    far = [each["distance"] for each in full.values() if "distance" in each]
+    ratios = [each["amplitude"] for each in full.values() if "amplitude" in each]
+    steps = sum(each["steps"] for each in live)
+    limits = sum(max(each["limits"].values(), default=0) for each in live)
+    return {
         "inverted": record["inverted"],
         "limits": 100 * limits / max(steps, 1),
-        "stiffened": sum(clip["stiffness"] > 1 for clip in clips),
-        "hard": max(clip["hard"] for clip in clips),
-        "peak": record["peak"],
-        "trunk": max(clip["trunk"] for clip in clips),
+        "stiffened": sum(each["stiffness"] > 1 for each in live),
+        "hard": max(each["hard"] for each in live),
+        "relative": max(each["relative"] for each in live),
+        "trunk": max(each["trunk"] for each in live),
+        "offset": max(each["offset"]["mean"] for each in live),
+        "far": far,
+        "ratios": ratios,
+        "silent": silent(record),
     }
-    if before is not None and before["clips"][0]["trunk"]:
-        ratios = [
-            now["trunk"] / was["trunk"]
-            for now, was in zip(clips, before["clips"], strict=True)
-            if was["trunk"] > 0
-        ]
-        found["kept"] = float(np.median(ratios))
-        found["kept_first"] = ratios[0]
-    return found
 
 
-def records(folder: Path, tets: int, kind: str) -> Iterator[tuple[str, dict]]:
+def silent(record: Mapping[str, Any]) -> list[str]:
+    """Return the clips that are far from the truth without a warning."""
+    built = bool(record["build_warnings"])
+    names = []
+    for name, figures in record.get("full", {}).items():
+        live = record["live"][name]
+        if figures.get("distance", 0) > BAD and not live["warnings"] and not built:
+            names.append(name)
+    return names
+
+
+def taken(record: Mapping[str, Any], name: str) -> tuple[str, float, float, float]:
+    """Return what quality auto takes for a clip, its distance, and seconds of auto and of live."""
+    live, full = record["live"][name], record["full"][name]
+    live_s = record["build_s"] + live["seconds"]
+    if full["chosen"] == "live":
+        return "live", full.get("distance", np.nan), live_s, live_s
+    if full["gave_up"]:
+        return "gave up", full.get("distance", np.nan), full["seconds"] + live_s, live_s
+    return "full", full["change"] or 0.0, full["seconds"], live_s
+
+
+def records(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what was examined, by character."""
     for name in labels():
-        file = folder / f"{_stem(name)}.{tets}.{kind}.json"
+        file = folder / f"{stem_of(Path(name))}.json"
         if file.exists():
             yield name, json.loads(file.read_text(encoding="utf-8"))
 
 
-def _stem(name: str) -> str:
-    return name.replace("/", "_").rsplit(".", 1)[0] + ("_usdz" if name.endswith("usdz") else "")
-
-
-def table(folder: Path, tets: int, kind: str = "auto") -> str:
-    """Return the records as lines of text, a * where a bound does not hold."""
-    was = dict(records(folder, RESOLUTIONS[0], "none"))
-    lines = [
-        f"{'character':34s} {'inv':>5s} {'lim%':>7s} {'stiff':>6s} {'hard%':>7s} {'pk/2R':>6s}"
-        f" {'trunk%':>7s} {'kept':>6s} {'first':>6s} {'anat s':>6s} {'build':>5s} {'bake':>5s}"
-    ]
-    for name, record in records(folder, tets, kind):
-        if "error" in record:
-            lines.append(f"{_stem(name)[-34:]:34s} {record['error'][:80]}")
-            continue
-        own = summary(record, was.get(name))
-        marks = {
-            "inverted": own["inverted"] > 0,
-            "limits": own["limits"] >= LIMITS_BOUND,
-            "stiffened": own["stiffened"] > 0,
-            "hard": own["hard"] > HARD_BOUND,
-            "peak": own["peak"] > PEAK_BOUND,
-            "kept": own.get("kept", 1) < TRUNK_BOUND,
-        }
-        star = {key: "*" if mark else " " for key, mark in marks.items()}
-        baked = sum(clip["bake_s"] for clip in record["clips"])
-        lines.append(
-            f"{_stem(name)[-34:]:34s} {own['inverted']:4d}{star['inverted']}"
-            f" {own['limits']:6.2f}{star['limits']}"
-            f" {own['stiffened']:2d}/{len(record['clips']):2d}{star['stiffened']}"
-            f" {own['hard']:6.2f}{star['hard']} {own['peak']:5.2f}{star['peak']}"
-            f" {own['trunk']:7.2f} {own.get('kept', np.nan):5.2f}{star['kept']}"
-            f" {own.get('kept_first', np.nan):6.2f}"
-            f" {record['anatomy_s']:6.1f} {record['build_s']:5.1f} {baked:5.1f}"
-            f"  {' '.join(f'{k} {v:.2f}cm' for k, v in record['soft_cm'].items())}"
-        )
-    return "\n".join(lines)
-
-
-def markdown(folder: Path, tets: int) -> str:
-    """Return the records as a table of a page; bold where a bound does not hold."""
-    was = dict(records(folder, RESOLUTIONS[0], "none"))
+def character_table(folder: Path) -> str:
+    """Return a row for each character; bold where a bound does not hold."""
     lines = [
         "| character | clips | inverted tets | limits % of steps | hard parts % | peak / 2R "
-        "| trunk % (before) | kept | build s | notes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| trunk % | offset % | built within | live: median, most | amplitude | full vs final "
+        "| build s |",
+        "|" + "---|" * 13,
     ]
-    for name, record in records(folder, tets, "auto"):
-        if "error" in record:
-            lines.append(f"| {Path(name).name} | {record['error']} |")
+    for name, record in records(folder):
+        if "live" not in record:
+            lines.append(f"| {Path(name).name} | {record.get('error', '')} |")
             continue
-        own = summary(record, was.get(name))
-        old = summary(was[name])["trunk"] if "clips" in was.get(name, {}) else float("nan")
+        own = summary(record)
+        far, ratios = own["far"], own["ratios"]
+        accuracy, finer = record["accuracy"], record.get("finer", {}).get("distance")
+        built = accuracy["distance"] if accuracy else None
         cells = [
             Path(name).name,
-            str(len(record["clips"])),
+            str(len(record["live"])),
             _bold(own["inverted"], "d", own["inverted"] > 0),
             _bold(own["limits"], ".2f", own["limits"] >= LIMITS_BOUND),
             _bold(own["hard"], ".2f", own["hard"] > HARD_BOUND),
-            _bold(own["peak"], ".2f", own["peak"] > PEAK_BOUND),
-            f"{own['trunk']:.2f}" + (f" ({old:.2f})" if old == old else ""),
-            _bold(own["kept"], ".2f", own["kept"] < TRUNK_BOUND) if "kept" in own else "",
+            _bold(own["relative"], ".2f", own["relative"] > PEAK_BOUND),
+            f"{own['trunk']:.2f}",
+            _bold(own["offset"], ".2f", own["offset"] > OFFSET_BOUND),
+            "" if built is None else f"{built:.2f}",
+            f"{median(far):.2f}, {_bold(max(far), '.2f', max(far) > DISTANCE_BOUND)}"
+            if far
+            else "",
+            f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "",
+            "" if finer is None else _bold(finer, ".3f", finer > 0.1),
             f"{record['build_s']:.0f}",
-            ", ".join(f"{part} {moved:.1f} cm" for part, moved in record["soft_cm"].items()),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def clip_table(folder: Path) -> str:
+    """Return a row for each clip."""
+    lines = [
+        "| clip | peak % | moves % | limits | live from the truth | auto takes | from the truth "
+        "| auto s, live s | warned |",
+        "|" + "---|" * 9,
+    ]
+    for name, record in records(folder):
+        for clip, full in record.get("full", {}).items():
+            live = record["live"][clip]
+            choice, distance, auto_s, live_s = taken(record, clip)
+            limits = sum(live["limits"].values())
+            warned = bool(live["warnings"]) or (choice == "live" and bool(record["build_warnings"]))
+            far = full.get("distance", np.nan)
+            cells = [
+                f"{Path(name).stem}: {clip.split('|')[-1]}",
+                f"{live['peak']:.2f}",
+                f"{full.get('rms', np.nan):.3f}",
+                f"{100 * limits / max(live['steps'], 1):.1f} %" if limits else "",
+                _bold(far, ".2f", far > BAD),
+                choice,
+                _bold(distance, ".2f", distance > BAD),
+                f"{auto_s:.0f}, {live_s:.0f}",
+                "yes" if warned else "",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def totals(folder: Path) -> str:
+    """Return the figures of the whole exam as a list."""
+    every = [record for _, record in records(folder) if "full" in record]
+    rows = [taken(record, name) for record in every for name in record["full"]]
+    best = [
+        record["full"][record["liveliest"]]["distance"]
+        for record in every
+        if "distance" in record["full"].get(record.get("liveliest", ""), {})
+    ]
+    far = [value for record in every for value in summary(record)["far"]]
+    finer = [record["finer"]["distance"] for record in every if "finer" in record]
+    choices = [row[0] for row in rows]
+    lost = [f"{Path(name).stem} {clip}" for name, each in records(folder) for clip in silent(each)]
+    offsets = [each["offset"]["mean"] for record in every for each in record["live"].values()]
+    lines = [
+        f"{len(every)} characters, {len(rows)} clips",
+        f"live from the truth, liveliest clips: median {_median(best):.2f}, "
+        f"most {max(best, default=np.nan):.2f}; all clips: median {_median(far):.2f}, "
+        f"{sum(each > BAD for each in far)} beyond {BAD}",
+        f"auto takes the full simulation for {choices.count('full')} clips, "
+        f"gives it up for {choices.count('gave up')}",
+        f"auto: median {_median([row[2] for row in rows]):.0f} s a clip, built anew; "
+        f"live {_median([row[3] for row in rows]):.0f} s",
+        f"the full simulation of auto from final quality: most {max(finer, default=np.nan):.3f}",
+        f"offsets that persist: most {max(offsets, default=np.nan):.2f} % of the size",
+        f"clips beyond {BAD} without a warning: {', '.join(lost) or 'none'}",
+    ]
+    return "\n".join(f"- {line}." for line in lines)
+
+
+def _median(values: Sequence[float]) -> float:
+    return median(values) if values else np.nan
+
+
 def _bold(value: float, form: str, wrong: bool) -> str:
-    text = format(value, form)
+    text = "" if value != value else format(value, form)
     return f"**{text}**" if wrong else text
 
 
-def write_tables(page: Path, folder: Path, resolutions: Sequence[int]) -> None:
-    """Put tables of some resolutions into a page, between marks, and pictures beside it."""
+def write_tables(page: Path, folder: Path) -> None:
+    """Put the tables into a page, between marks, and pictures beside it."""
     text = page.read_text(encoding="utf-8")
-    for tets in resolutions:
-        start, end = f"<!-- table {tets} -->", f"<!-- end {tets} -->"
+    tables = {"totals": totals, "characters": character_table, "clips": clip_table}
+    for kind, table in tables.items():
+        start, end = f"<!-- {kind} -->", f"<!-- end {kind} -->"
         before, rest = text.split(start)
-        text = f"{before}{start}\n{markdown(folder, tets)}\n{end}{rest.split(end)[1]}"
+        text = f"{before}{start}\n{table(folder)}\n{end}{rest.split(end)[1]}"
     page.write_text(text, encoding="utf-8")
     beside = page.with_suffix("")
     beside.mkdir(exist_ok=True)
     for name in labels():
-        picture = folder / f"{_stem(name)}.png"
+        picture = folder / f"{stem_of(Path(name))}.png"
         if picture.exists():
             (beside / picture.name).write_bytes(picture.read_bytes())
 
@@ -325,41 +539,47 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".exam"))
     parser.add_argument("--only", default="*", help="characters to examine, a pattern")
-    parser.add_argument("--tets", type=int, nargs="*", default=[*RESOLUTIONS])
-    parser.add_argument("--before", action="store_true", help="without anatomy, to compare with")
+    parser.add_argument("--part", default="1/1", help="which of how many parts: 1/2")
+    parser.add_argument("--live", action="store_true", help="measure live bakes again")
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
     parser.add_argument("--files", action="store_true", help="print the characters' files and stop")
     parser.add_argument("--page", type=Path, help="put tables and pictures into this page")
-    told = parser.parse_args(arguments)
-    if told.files:
-        print(*(ASSETS / name for name in labels() if fnmatchcase(name, f"*{told.only}*")))
+    given = parser.parse_args(arguments)
+    part, parts = map(int, given.part.split("/"))
+    names = [name for name in labels() if fnmatchcase(name, f"*{given.only}*")][part - 1 :: parts]
+    if given.files:
+        print(*(ASSETS / name for name in names))
         return
-    kind = "none" if told.before else "auto"
-    told.folder.mkdir(parents=True, exist_ok=True)
-    for tets in told.tets if not told.table else ():
-        for name, said in labels().items():
-            file = told.folder / f"{_stem(name)}.{tets}.{kind}.json"
-            if file.exists() or not fnmatchcase(name, f"*{told.only}*"):
-                continue
-            began = perf_counter()
-            try:
-                character = load(ASSETS / name)
-                drawn = tets == RESOLUTIONS[0] and not told.before
-                record = examine(
-                    character,
-                    said,
-                    tets,
-                    anatomy=None if told.before else "auto",
-                    picture=told.folder / f"{_stem(name)}.png" if drawn else None,
-                )
-            except Exception as error:  # the rest goes on
-                record = {"error": f"{type(error).__name__}: {error}"}
-            file.write_text(json.dumps(record, indent=1), encoding="utf-8")
-            print(f"{name} at {tets:,} tets: {perf_counter() - began:.0f} s", flush=True)
-    for tets in told.tets:
-        print(f"\n{tets:,} tets\n{table(told.folder, tets, kind)}")
-    if told.page is not None:
-        write_tables(told.page, told.folder, told.tets)
+    for name in [] if given.table else names:
+        file = given.folder / f"{stem_of(Path(name))}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        record: dict[str, Any] = {}
+        if file.exists():
+            record = json.loads(file.read_text(encoding="utf-8"))
+        record.pop("error", None)
+        record = record if not given.live else {n: record[n] for n in _TRUTH if n in record}
+        began = perf_counter()
+        try:
+            for grown in examine(ASSETS / name, labels()[name], given.folder, record):
+                write_record(file, grown)
+        except Exception as error:  # the rest goes on
+            write_record(file, record | {"error": f"{type(error).__name__}: {error}"})
+        print(f"{name}: {perf_counter() - began:.0f} s", flush=True)
+    print(f"{character_table(given.folder)}\n\n{clip_table(given.folder)}\n")
+    print(totals(given.folder))
+    if given.page is not None:
+        write_tables(given.page, given.folder)
+
+
+#: Entries of a record that do not depend on the reduced model.
+_TRUTH = ("full", "finer", "liveliest")
+
+
+def write_record(file: Path, record: Mapping[str, Any]) -> None:
+    """Write a record at once or not at all."""
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    part.replace(file)
 
 
 if __name__ == "__main__":

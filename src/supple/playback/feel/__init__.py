@@ -1,1 +1,1 @@
-"""Feel of the flesh: stiffness at run time, and how far flesh swings."""
+"""Feel of the flesh: stiffness and damping at run time, and the anatomy files that keep them."""
