@@ -257,39 +257,17 @@ def examine(
     path: Path, labelling: Labels, folder: Path, record: dict[str, Any], *, full: bool = True
 ) -> Iterator[dict[str, Any]]:
     """Build once, bake every clip live and in full, and measure; yield the record as it grows."""
-    source = source_of(path)
-    character, stem = source.character, stem_of(path)
-    anatomy = None
-    if len(skinned_rigs(character.rig)) <= 1:
-        anatomy = anatomy_of(character)
-    skin = Skin(character, labelling, anatomy)
+    stem, character = stem_of(path), source_of(path).character
     clips = clips_of(character)
     if "live" not in record:
-        began = perf_counter()
-        with messages() as texts:
-            prepared = prepared_model(source, anatomy="auto", keep=False)
-        model = prepared.model
-        accuracy = Accuracy.of(model.report)
-        record |= {
-            "tets": len(model.mesh.tets),
-            "build_s": perf_counter() - began,
-            "build_warnings": texts,
-            "accuracy": None if accuracy is None else accuracy.figures(),
-            "inverted": inverted_tets(model, character.sampled_poses(POSE_RATE)),
-        }
-        live, liveliest = {}, (-1.0, None)
-        for number, clip in enumerate(clips):
-            with messages():
-                held = persisting(character, clip, model=model)
-            figures, baked = live_figures(character, clip, skin, model=model)
-            figures["offset"] = held
-            live[clip.name] = figures
+        anatomy = anatomy_of(character) if len(skinned_rigs(character.rig)) <= 1 else None
+        own, bakes = examine_live(character, labelling, anatomy)
+        record |= own
+        for number, baked in enumerate(bakes):
             store(_frames(folder, stem, number, "live"), baked)
-            rms = FleshMotion.of(baked).rms
-            liveliest = max(liveliest, (rms, baked), key=lambda each: each[0])
-        record["live"] = live
         if anatomy is not None:
-            draw(folder / f"{stem}.png", anatomy, liveliest[1])
+            liveliest = max(bakes, key=lambda baked: FleshMotion.of(baked).rms)
+            draw(folder / f"{stem}.png", anatomy, liveliest)
         yield record
     if not full:
         return
@@ -308,6 +286,34 @@ def examine(
     if "finer" not in record and file.exists() and short:
         record["finer"] = finer_distance(path, clips[best], file)
     yield record
+
+
+def examine_live(
+    character: Character, labelling: Labels, anatomy: Anatomy | None, **building: Any
+) -> tuple[dict[str, Any], list[BakedMotion]]:
+    """Build a model and bake every clip live; return the record, and the bakes."""
+    skin = Skin(character, labelling, anatomy)
+    began = perf_counter()
+    with messages() as texts:
+        prepared = prepared_model(source_of(character), anatomy="auto", keep=False, **building)
+    model = prepared.model
+    accuracy = Accuracy.of(model.report)
+    live, bakes = {}, []
+    record = {
+        "tets": len(model.mesh.tets),
+        "build_s": perf_counter() - began,
+        "build_warnings": texts,
+        "accuracy": None if accuracy is None else accuracy.figures(),
+        "inverted": inverted_tets(model, character.sampled_poses(POSE_RATE)),
+        "live": live,
+    }
+    for clip in clips_of(character):
+        with messages():
+            held = persisting(character, clip, model=model)
+        figures, baked = live_figures(character, clip, skin, model=model)
+        live[clip.name] = figures | {"offset": held}
+        bakes.append(baked)
+    return record, bakes
 
 
 def distances(character: Character, folder: Path, stem: str, number: int) -> dict[str, float]:

@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anatomy.exam import HARD_BOUND, LIMITS_BOUND, examine, labels, quantile, summary
+from anatomy.exam import (
+    HARD_BOUND,
+    LIMITS_BOUND,
+    OFFSET_BOUND,
+    examine_live,
+    labels,
+    quantile,
+    summary,
+)
+from supple.anatomy.anatomy import anatomy_of
 from supple.formats.load import load
 from supple.playback.baking import bake
 
@@ -25,11 +34,14 @@ def test_an_untuned_character_keeps_to_the_bounds(assets: Path, name: str):
     character = load(assets / name)
     some = {k: v for k, v in character.motions.items() if k.endswith(SAMPLE[name])}
     assert len(some) == len(SAMPLE[name])
-    found = summary(examine(replace(character, motions=some), labels()[name], 2000))
+    chosen = replace(character, motions=some)
+    record, _ = examine_live(chosen, labels()[name], anatomy_of(chosen), tets=2000)
+    found = summary(record)
     assert found["inverted"] == 0
     assert found["stiffened"] == 0
     assert found["limits"] < LIMITS_BOUND
     assert found["hard"] <= HARD_BOUND
+    assert found["offset"] <= OFFSET_BOUND
 
 
 @pytest.mark.filterwarnings("ignore")
