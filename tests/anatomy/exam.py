@@ -195,8 +195,8 @@ def persisting(character: Character, clip: Motion, **options: Any) -> dict[str, 
     offset = _last_offset(bake(character, held, quality="live", progress=False, **options))
     figures = {"mean": _mean_length(offset, character), "sag": 0.0}
     if figures["mean"] > OFFSET_BOUND:
-        part = {"start": float(clip.times[-1]), "keep": options.get("keep")}
-        full = bake(character, held, quality="final", progress=False, **part)
+        start = float(clip.times[-1])
+        full = bake(character, held, quality="final", progress=False, keep=False, start=start)
         sag = _last_offset(full)
         figures["sag"] = _mean_length(sag, character)
         figures["mean"] = _mean_length(offset - sag, character)
@@ -254,9 +254,12 @@ def finer_distance(path: Path, clip: Motion, file: Path) -> dict[str, float]:
 
 
 def examine(
-    path: Path, labelling: Labels, folder: Path, record: dict[str, Any], *, full: bool = True
+    path: Path, labelling: Labels, folder: Path, record: dict[str, Any], *, liveliest: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Build once, bake every clip live and in full, and measure; yield the record as it grows."""
+    """Build once, bake every clip live and in full, and measure; yield the record as it grows.
+
+    With `liveliest` only the liveliest clip is simulated in full.
+    """
     stem, character = stem_of(path), source_of(path).character
     clips = clips_of(character)
     if "live" not in record:
@@ -266,24 +269,24 @@ def examine(
         for number, baked in enumerate(bakes):
             store(_frames(folder, stem, number, "live"), baked)
         if anatomy is not None:
-            liveliest = max(bakes, key=lambda baked: FleshMotion.of(baked).rms)
-            draw(folder / f"{stem}.png", anatomy, liveliest)
+            shown = max(bakes, key=lambda baked: FleshMotion.of(baked).rms)
+            draw(folder / f"{stem}.png", anatomy, shown)
         yield record
-    if not full:
-        return
     record.setdefault("full", {})
+    best = int(np.argmax([liveliness(character, clip) for clip in clips]))
+    record["liveliest"] = clips[best].name
     for number, clip in enumerate(clips):
+        if liveliest and number != best:
+            continue
         file = _frames(folder, stem, number, "full")
         if clip.name not in record["full"] and clip.duration <= LONGEST:
             record["full"][clip.name] = truth(path, clip, file)
             yield record
         if file.exists():
             record["full"][clip.name] |= distances(character, folder, stem, number)
-    best = int(np.argmax([liveliness(character, clip) for clip in clips]))
-    record["liveliest"] = clips[best].name
     file = _frames(folder, stem, best, "full")
     short = clips[best].duration <= LONGEST
-    if "finer" not in record and file.exists() and short:
+    if "finer" not in record and file.exists() and short and not liveliest:
         record["finer"] = finer_distance(path, clips[best], file)
     yield record
 
@@ -298,7 +301,8 @@ def examine_live(
         prepared = prepared_model(source_of(character), anatomy="auto", keep=False, **building)
     model = prepared.model
     accuracy = Accuracy.of(model.report)
-    live, bakes = {}, []
+    live: dict[str, Any] = {}
+    bakes = []
     record = {
         "tets": len(model.mesh.tets),
         "build_s": perf_counter() - began,
@@ -547,6 +551,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--only", default="*", help="characters to examine, a pattern")
     parser.add_argument("--part", default="1/1", help="which of how many parts: 1/2")
     parser.add_argument("--live", action="store_true", help="measure live bakes again")
+    parser.add_argument(
+        "--liveliest", action="store_true", help="simulate only the liveliest clip of each in full"
+    )
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
     parser.add_argument("--files", action="store_true", help="print the characters' files and stop")
     parser.add_argument("--page", type=Path, help="put tables and pictures into this page")
@@ -566,7 +573,9 @@ def main(arguments: list[str]) -> None:
         record = record if not given.live else {n: record[n] for n in _TRUTH if n in record}
         began = perf_counter()
         try:
-            for grown in examine(ASSETS / name, labels()[name], given.folder, record):
+            for grown in examine(
+                ASSETS / name, labels()[name], given.folder, record, liveliest=given.liveliest
+            ):
                 write_record(file, grown)
         except Exception as error:  # the rest goes on
             write_record(file, record | {"error": f"{type(error).__name__}: {error}"})

@@ -115,7 +115,7 @@ def test_one_stiffness_serves_all_clips_and_the_liveliest_reaches_the_goal(body:
 
 
 def test_final_quality_reaches_the_goal_as_well(body: Character):
-    options = {"tets": 600, "poses": 1, "quality": "final"}
+    options: dict[str, Any] = {"tets": 600, "poses": 1, "quality": "final"}
     usual = peaks(bake(body, end=0.2, **SMALL)).max()
     baked = bake(body, end=0.2, swing=0.7 * usual / body.surface.size, **options)
     assert baked.report["engine"] == "full"
