@@ -131,8 +131,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.filterwarnings(  # the small rat is calm in some clips
-    "ignore:motion .* flesh moves by at most:supple.errors.SuppleWarning"
+@pytest.mark.filterwarnings(  # of the small rat with few tets, in its calm and its lively clip
+    "ignore:motion .*:supple.errors.SuppleWarning"
 )
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs_in_order(page, folder, capsys):

@@ -103,7 +103,9 @@ def test_a_batch_writes_the_same_bytes_as_commands_one_by_one(tmp_path, cluster,
         cluster.add_worker({**os.environ, **own})
     words = ("--cluster", str(cluster.file), "--files", "sent")
     assert batch("sent", 1, *words) == single
-    models = [sorted(each.name for each in tmp_path.glob(f"cache{k}/model-*")) for k in range(2)]
+    models = [
+        sorted(each.name for each in tmp_path.glob(f"cache{k}/model-*.supple")) for k in range(2)
+    ]
     used = [each for each in models if each]
     assert used
     assert all(each == used[0] and len(each) == 1 for each in used)
