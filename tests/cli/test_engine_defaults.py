@@ -54,7 +54,7 @@ def test_all_commands_with_an_engine_are_run_here():
     assert named == {*SMALL, "bench"}  # which has its own tests, in tests/lab
 
 
-@pytest.mark.filterwarnings("ignore:arm.*the reduced model is")
+@pytest.mark.filterwarnings("ignore:arm.*the reduced model is", "ignore:motion .*in .* steps")
 @pytest.mark.parametrize(("command", "engine"), CASES)
 def test_a_command_runs_with_the_defaults_of_an_engine(command: str, engine: str):
     source = "tail.glb" if engine in MOVING else "arm.glb"  # which has all its controls keyed

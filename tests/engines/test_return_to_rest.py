@@ -40,7 +40,7 @@ BACK, RESTS = 0.1, 1e-3
 #: Part of the tets beyond which flesh is inside out: one tet may invert in a violent swing.
 INSIDE_OUT = 0.005
 #: Limits that hold and lead back flesh that is inside out.
-ACTING = {"inversion", "displacement"}
+ACTING = {"inversion", "displacement", "stiffness", "teleport"}
 
 
 def volumes(points: np.ndarray, tets: np.ndarray) -> np.ndarray:

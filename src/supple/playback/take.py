@@ -55,8 +55,8 @@ _EFFECTS: dict[str, tuple[str, str | None]] = {
     "turn": ("a bone turned so fast that its rotation was cut", "a slower motion"),
 }
 #: Limits that warn separately, and those that act in regular motion: joints at the end of their
-#: range.
-_NOT_HERE = ("reset", "joints")
+#: range, and parameters at their bounds.
+_NOT_HERE = ("reset", "joints", "bounds")
 
 
 @dataclass(eq=False)

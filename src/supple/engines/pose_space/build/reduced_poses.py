@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.alignment import Variant
 from supple.engines.pose_space.build.aligned_poses import AlignedPoses, align_poses
+from supple.engines.pose_space.build.motion_loads import motion_loads
 from supple.engines.pose_space.build.pose_basis import (
     PoseModel,
     PoseTask,
@@ -31,6 +32,7 @@ from supple.mesh.tets import TetMesh
 from supple.reduction.contact_constraints import ContactKind
 from supple.reduction.cubature.samples import dense_basis
 from supple.reduction.regions.region import Region
+from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import Rig
 
@@ -68,6 +70,7 @@ class ReducedPoses:
         obstacles: Sequence[Obstacle] = (),
         recipe: dict[str, Any] | None = None,
         shaken: int = 0,
+        motions: Mapping[str, Motion] | None = None,
     ) -> ReducedPoses:
         """Reduce a body at poses (m, s), the neutral one first, or at the poses of `PoseWeights`.
 
@@ -75,8 +78,8 @@ class ReducedPoses:
         total number of columns, or the number of each region. By default there is one region, the
         whole body without the `fixed` vertices, and contact is ignored. `recipe` has options of
         `pose_basis`, for one region without contacts; by default a build's. At the first
-        `shaken` poses the body is shaken for a common basis, and `rest` must be a rig; 0 gives
-        bases of modes.
+        `shaken` poses the body is shaken for a common basis, by the accelerations of `motions`,
+        too, and `rest` must be a rig; 0 gives bases of modes.
         """
         weights = poses if isinstance(poses, PoseWeights) else PoseWeights(poses)
         still = np.asarray(fixed, np.int64)
@@ -92,7 +95,8 @@ class ReducedPoses:
         ]
         mass = ElasticBody(mesh, materials[0]).vertex_masses()
         if shaken:
-            shapes = _shaken(tasks[:shaken], cast(Rig, rest), weights.poses[:shaken], mass)
+            first = PoseWeights(weights.poses[:shaken], weights.scales, kind=weights.kind)
+            shapes = _shaken(tasks[:shaken], cast(Rig, rest), first, mass, motions or {})
             tasks = [replace(task, shapes=shapes) for task in tasks]
         models = tuple(
             reduce_pose(task) if recipe is None else _by_recipe(task, recipe) for task in tasks
@@ -125,6 +129,7 @@ class ReducedPoses:
             regions=model.regions,
             contacts=contacts,
             shaken=model.report.get("shaken_poses", 0) if poses is None else 0,
+            motions=model.motions,
         )
 
     @property
@@ -146,10 +151,17 @@ class ReducedPoses:
         return self._aligned[variant]
 
 
-def _shaken(tasks: Sequence[PoseTask], rig: Rig, poses: Floats, mass: Floats) -> Floats:
+def _shaken(
+    tasks: Sequence[PoseTask],
+    rig: Rig,
+    weights: PoseWeights,
+    mass: Floats,
+    motions: Mapping[str, Motion],
+) -> Floats:
     """Shake the body at the poses of `tasks`, as a build does; return the shapes (n, 3, r)."""
     (region,), (count,) = tasks[0].regions, tasks[0].modes
-    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, poses, [None] * len(poses))]
+    loads = motion_loads(rig, motions, weights)
+    shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, weights.poses, loads)]
     held = [shaking for shaking in shakings if shaking is not None]
     if len(held) < len(shakings):
         raise SuppleError(
