@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from helpers.own_deformer import Shear
 from supple.errors import SuppleError
 from supple.formats.morph_fit import fit_morphs, unit_weights
 from supple.rig.deformers.bend import Bend
@@ -68,6 +69,17 @@ def test_a_function_of_the_pose_has_nothing_to_offset():
     rig = FunctionRig(lambda pose: [[pose[0], 0, 0]], [Parameter("slide", "m", 0.5)], 1)
     with pytest.raises(SuppleError, match="no bound positions to offset"):
         offset_matrices(rig, [0.1])
+
+
+def test_offset_matrices_of_another_shape_are_refused(monkeypatch):
+    shear = Shear(tube())
+
+    def one_for_all(self, points, pose):
+        return np.eye(3)
+
+    monkeypatch.setattr(Shear, "offset_matrices", one_for_all, raising=False)
+    with pytest.raises(SuppleError, match=r"offset_matrices of a Shear: shape \(3, 3\); expected"):
+        offset_matrices(shear, [0.1])
 
 
 def test_offsets_stay_small_where_skinning_flattens():

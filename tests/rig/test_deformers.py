@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline
 
+from helpers.own_deformer import Shear
 from supple.errors import SuppleError
 from supple.rig.deformers.bend import Bend
 from supple.rig.deformers.blend_shapes import BlendShapeRig
@@ -254,6 +255,23 @@ def test_bad_settings_are_named(cloud):
         Twist(np.empty((0, 3)))
     with pytest.raises(SuppleError, match="points: shape"):
         Twist(cloud).deform(cloud[:3], [0, 0])
+
+
+def test_a_formula_that_changes_its_points_or_loses_some_is_refused(cloud, monkeypatch):
+    rig = Shear(cloud)
+
+    def in_place(self, points, pose, subset):
+        points += pose[0]
+        return points
+
+    monkeypatch.setattr(Shear, "_move", in_place)
+    with pytest.raises(SuppleError, match="_move of a Shear returned its argument"):
+        rig([0.1])
+    monkeypatch.setattr(Shear, "_move", lambda self, points, pose, subset: points[:-1])
+    with pytest.raises(SuppleError, match=r"shape \(199, 3\) for points of shape \(200, 3\)"):
+        rig([0.1])
+    with pytest.raises(SuppleError, match="_move of a Shear returned an array of shape"):
+        rig.deform(cloud[:3], [0.1], [0, 1, 2])
 
 
 def test_deformers_keep_what_they_were_given(cloud):

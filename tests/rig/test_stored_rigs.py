@@ -37,6 +37,7 @@ from supple.rig.stored_rigs import (
     KINDS,
     register_deformer,
     restored_rigs,
+    rounded_rigs,
     stored_rig,
     stored_rigs,
 )
@@ -207,7 +208,7 @@ def test_a_black_box_must_be_given_again():
     tets = on_tets(black_box(), "shepard")
     header, arrays = stored_rigs({"surface": tets.start.rig, "tets": tets})
     assert header["parts"][0]["kind"] == "given"
-    with pytest.raises(SuppleError, match=r"black box of 1 parameters .* pass it as rig="):
+    with pytest.raises(SuppleError, match=r"its rig, of 1 parameters.* pass the rig as rig="):
         restored_rigs(header, arrays)
     with pytest.raises(SuppleError, match=r'parameter "turn" .* the stored one had "slide"'):
         restored_rigs(header, arrays, black_box(name="turn"))
@@ -412,7 +413,7 @@ def test_a_registered_class_is_stored_and_needs_its_row_again(monkeypatch):
     assert again.parameters == rig.parameters
     del kinds["shear"]
     with pytest.raises(
-        SuppleError, match=r"kind is unknown; .*, or a program that registers it, m"
+        SuppleError, match=r"kind is unknown; .*, or a program that registers it by"
     ):
         restored_rig(header, arrays)
 
@@ -420,7 +421,11 @@ def test_a_registered_class_is_stored_and_needs_its_row_again(monkeypatch):
 def test_classes_that_cannot_be_registered_are_refused(monkeypatch):
     monkeypatch.setattr("supple.rig.stored_rigs.KINDS", KINDS.copy())
     wrong: list[tuple[Any, Any, str]] = [
-        ("twist", Shear, "a deformer 'twist' exists already; choose another name"),
+        (
+            "twist",
+            Shear,
+            "'twist' exists already, the class Twist; choose another name, or start a",
+        ),
         ("given", Shear, "a deformer 'given' exists already"),
         (3, Shear, "name of a deformer is a text"),
         ("x" * 41, Shear, "1 to 40 characters"),
@@ -431,6 +436,26 @@ def test_classes_that_cannot_be_registered_are_refused(monkeypatch):
     for name, type_, message in wrong:
         with pytest.raises(SuppleError, match=message):
             register_deformer(name, type_)
+    monkeypatch.setattr(Shear, "stored_fields", [*Shear.stored_fields])
+    with pytest.raises(SuppleError, match=r"stored_fields of the class Shear must be a tuple of"):
+        register_deformer("mine", Shear)
+
+
+def test_a_rig_of_tets_of_an_unregistered_class_is_named(monkeypatch):
+    monkeypatch.setattr("supple.rig.stored_rigs.KINDS", KINDS.copy())
+    roots = {"rig": Twist(POINTS), "tet_rig": Shear(POINTS)}
+    with pytest.raises(SuppleError, match="rigs of class Shear cannot be stored; register it by"):
+        stored_rigs(roots)
+
+
+def test_a_rig_that_would_lose_its_name_in_a_file_is_refused(monkeypatch):
+    monkeypatch.setattr("supple.rig.stored_rigs.KINDS", KINDS.copy())
+    register_deformer("shear", Shear)
+    named = RigChain(skinned(), Shear(POINTS, name="lean"))
+    assert rounded_rigs({"rig": named})["rig"].parameters == named.parameters
+    monkeypatch.setattr(Shear, "stored_fields", Shear.stored_fields[:-1])
+    with pytest.raises(SuppleError, match=r"'shear.rate'.* instead of .*'lean.rate'.*name_field"):
+        rounded_rigs({"rig": named})
 
 
 def test_fields_that_do_not_fit_a_class_are_named(monkeypatch):

@@ -2,10 +2,12 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from helpers.own_deformer import Shear
 from supple.errors import SuppleError, SuppleWarning
 from supple.formats.load import load
 from supple.formats.research import read_complementary
@@ -23,7 +25,7 @@ from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig, skinned_core
 from supple.rig.tets.fitting import volume_ratios
 from supple.rig.tets.shepard import ShepardRig, shepard_matrix
-from supple.rig.tets.skinned_tets import SkinnedTetRig, harmonic_extension
+from supple.rig.tets.skinned_tets import SkinnedTetRig, harmonic_extension, rig_on_tets
 from supple.rig.tets.surface_samples import SurfaceSamples
 from supple.rig.tets.tet_body import fit_tet_body, with_poses_between
 from supple.rig.tets.tet_rig import fit_tet_rig, start_rig
@@ -61,6 +63,48 @@ def bent(degrees: float, twist: float = 0.0) -> np.ndarray:
 
 def inverted(mesh: TetMesh, positions: np.ndarray) -> int:
     return int((volume_ratios(mesh, positions) <= 0).sum())
+
+
+def on_tets_by(make, monkeypatch):
+    """Transfer a chain of a skin and a shear, whose rig of the tets `make` returns."""
+    surface, rig, mesh, _ = arm()
+    own = Shear(surface.vertices, name="lean")
+    monkeypatch.setattr(Shear, "on_tets", lambda self, transfer: make(transfer), raising=False)
+    return rig_on_tets(RigChain(rig, own), surface, mesh)
+
+
+def test_a_deformer_that_names_its_parameters_alike_moves_tets_itself(monkeypatch):
+    rig = on_tets_by(lambda transfer: Shear(transfer.vertices, name="lean"), monkeypatch)
+    assert isinstance(rig, RigChain)
+    assert [type(link) for link in rig.rigs] == [SkinnedRig, Shear]
+
+
+def test_a_rig_of_tets_with_other_parameters_is_not_used_and_warns(monkeypatch):
+    with pytest.warns(SuppleWarning, match=r"on_tets of a Shear returned .*'shear.rate'.*nearest"):
+        rig = on_tets_by(lambda transfer: Shear(transfer.vertices), monkeypatch)
+    assert isinstance(rig, ShepardRig)
+
+
+def test_a_rig_of_tets_that_moves_them_at_rest_is_not_used_and_warns(monkeypatch):
+    def lifted(transfer):
+        rig: Any = Shear(transfer.vertices, name="lean")
+        rig._move = lambda points, pose, subset: points + 0.1
+        return rig
+
+    with pytest.warns(SuppleWarning, match=r"moves tets at rest by 0\.1 m; .*nearest"):
+        rig = on_tets_by(lifted, monkeypatch)
+    assert isinstance(rig, ShepardRig)
+
+
+def test_what_on_tets_returns_is_checked(monkeypatch):
+    surface = arm()[0]
+    count = len(surface.vertices)
+    with pytest.raises(SuppleError, match=rf"on_tets of a Shear returned a rig of {count:,} vert"):
+        on_tets_by(lambda transfer: Shear(surface.vertices, name="lean"), monkeypatch)
+    with pytest.raises(SuppleError, match="on_tets of a Shear returned 3, which is not a rig"):
+        on_tets_by(lambda transfer: 3, monkeypatch)
+    with pytest.raises(SuppleError, match="the rig, a Shear, failed: AttributeError"):
+        on_tets_by(lambda transfer: transfer.points, monkeypatch)
 
 
 def test_shepard_weights_are_inverse_distances_to_the_four_nearest():

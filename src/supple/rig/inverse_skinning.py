@@ -49,7 +49,11 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
     base, points, values = without_shapes(rig, pose)
     exact = optional_method(base, "offset_matrices")
     if exact is not None:
-        return exact(points, values)
+        matrices = exact(points, values)
+        if np.shape(matrices) != (len(points), 3, 3):
+            shapes = f"shape {np.shape(matrices)}; expected {(len(points), 3, 3)}"
+            raise SuppleError(f"offset_matrices of a {type(base).__name__}: {shapes}")
+        return matrices
     return differenced_matrices(base, points, values, PROBE * _extent(points))
 
 

@@ -54,11 +54,13 @@ class Rig(Protocol):
     ``placement(vertices, *, single=False) -> Placement``
         Evaluation without allocation. Without it the rig, or its ``deform``, is called.
     ``jacobian(entries, vertices) -> Jacobian | None``
-        Analytic derivative; in a chain, after other rigs, a `LinkJacobian`. Without it, or for
-        None, central differences are used.
+        Analytic derivative of the listed vertices, or of all for None, by the parameters with these
+        indices; in a chain, after other rigs, also a `LinkJacobian`. Without it, or for None,
+        central differences are used.
     ``on_tets(transfer) -> Rig | None``
-        The same rig for the vertices of tets; see `TetTransfer`. Without it tet vertices follow
-        the nearest surface vertices.
+        The same rig for the vertices of tets, with the same parameters; see `TetTransfer`. In the
+        rest pose it leaves `transfer.vertices` in place. Without it tet vertices follow the
+        nearest surface vertices.
     ``offset_matrices(points, pose) -> (n, 3, 3) array``
         ∂x/∂X, for inverse skinning; only of a deformer whose positions are affine in its points.
         Without it matrices are differenced, and offsets found by iteration.
@@ -110,7 +112,10 @@ class TetTransfer(Protocol):
         """Tet vertices (n, 3) at the rest pose."""
 
     def extended(self, values: Floats) -> Floats:
-        """Extend values (n̄, c) of the surface's vertices smoothly to the tet vertices (n, c)."""
+        """Extend values (n̄,) or (n̄, c) of the surface's vertices smoothly to the tet vertices.
+
+        Extended values may slightly leave the range of the surface's values.
+        """
 
     def extended_displacements(self, deltas: Floats) -> Floats:
         """Extend sets of displacements (…, n̄, 3) to (…, n, 3).

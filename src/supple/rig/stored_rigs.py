@@ -9,6 +9,7 @@ weights to multiples of 2⁻²⁴ that add up to 1; poses, skeletons and curves 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -127,22 +128,30 @@ def register_deformer(name: str, type_: type) -> None:
     Raises
     ------
     SuppleError
-        If the name or the class is registered already, or the class has no `stored_fields`.
+        If the name or the class is registered already, or `stored_fields` of the class is not a
+        tuple of fields.
     """
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_KIND:
         expected = f"a text of 1 to {LONGEST_KIND} characters"
         raise SuppleError(f"the name of a deformer is {expected}, not {shown(name)}")
     if name in KINDS or name == GIVEN:
-        raise SuppleError(f"a deformer {name!r} exists already; choose another name")
+        other = f", the class {KINDS[name].__name__}" if name in KINDS else ""
+        advice = "choose another name, or start a new process if the class has changed"
+        raise SuppleError(f"a deformer {name!r} exists already{other}; {advice}")
     if not isinstance(type_, type):
         raise SuppleError(f"{shown(type_)} is not a class; pass the class of the deformer")
     for known, other in KINDS.items():
         if other is type_:
             raise SuppleError(f"the class {type_.__name__} is registered already, as {known!r}")
-    fields = getattr(type_, "stored_fields", None)
+    fields, advice = (
+        getattr(type_, "stored_fields", None),
+        "a tuple of fields such as points_field()",
+    )
+    if fields is None:
+        raise SuppleError(f"the class {type_.__name__} has no stored_fields; add {advice}")
     if not isinstance(fields, tuple) or not all(isinstance(each, Field) for each in fields):
-        what = f"the class {type_.__name__} has no stored_fields"
-        raise SuppleError(f"{what}; add a tuple of fields such as points_field()")
+        what = f"stored_fields of the class {type_.__name__}"
+        raise SuppleError(f"{what} must be {advice}, not {shown(fields)}")
     KINDS[name] = type_
 
 
@@ -163,7 +172,9 @@ def stored_rigs(roots: Mapping[str, Any]) -> tuple[Header, Arrays]:
         numbers = {name: writer.add(part) for name, part in roots.items()}
     except _Unknown:
         raise SuppleError("pose weights of an unknown class cannot be stored") from None
-    if sum(entry["kind"] == GIVEN for entry in writer.entries) > 1:
+    given = {k for k, entry in enumerate(writer.entries) if entry["kind"] == GIVEN}
+    # The caller of `restored_rigs` has the surface's rig, but not a rig of the tets.
+    if len(given) > 1 or (given and given != {numbers.get("rig", *given)}):
         deformers = sorted({each.__name__ for each in writer.unknown if hasattr(each, "deform")})
         if deformers:
             which = f"rigs of class {' and '.join(deformers)} cannot be stored"
@@ -280,6 +291,26 @@ def restored_rigs(
     return {name: parts[number] for name, number in roots.items()}
 
 
+def rounded_rigs(roots: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rigs as a file would hold them; "rig" is the surface's.
+
+    Raises
+    ------
+    SuppleError
+        If a rig would have other parameters, as `stored_fields` of its class lack its name.
+    """
+    rigs = restored_rigs(*stored_rigs(roots), roots["rig"])
+    for name, rig in rigs.items():
+        if not isinstance(rig, Rig):
+            continue
+        for one, other in zip_longest(roots[name].parameters, rig.parameters):
+            if one != other:
+                change = f"{other} instead of {one}"
+                advice = "add a field such as name_field(1) to stored_fields of its class"
+                raise SuppleError(f"the rig as stored has a {change}; {advice}")
+    return rigs
+
+
 def _checked_header(header: Any) -> tuple[list[Any], dict[str, int]]:
     if not isinstance(header, dict) or set(header) != {"parts", "roots"}:
         raise SuppleError("the header of a stored rig has no parts and roots")
@@ -336,7 +367,7 @@ def _restored(
     elif entry["kind"] in KINDS:
         part = _restored_known(reader, KINDS[entry["kind"]])
     else:
-        readers = "a newer version of Supple, or a program that registers it,"
+        readers = "a newer version of Supple, or a program that registers it by register_deformer,"
         raise reader.fail(f"its kind is unknown; {readers} may read it")
     reader.finish()
     return part
@@ -365,8 +396,9 @@ def _checked_given(reader: FieldReader, rig: Rig | None) -> Rig:
         [Parameter(*each) for each in zip(names, units, rest, strict=True)]
     )
     if rig is None:
-        what = f"a black box of {len(names)} parameters"
-        raise SuppleError(f"the rig is {what} that no file can hold; pass it as rig=")
+        what = f"the file does not hold its rig, of {len(names)} parameters"
+        why = "its class cannot be stored, or was not registered"
+        raise SuppleError(f"{what}: {why}; pass the rig as rig=")
     check_same_rig(rig, parameters, int(fields["vertices"]))
     return rig
 

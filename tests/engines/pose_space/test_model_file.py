@@ -204,7 +204,7 @@ def test_a_model_of_a_black_box_needs_its_rig(tmp_path):
     on_box = TetRig(fields["mesh"], start, tets.pose_weights, 0 * tets.corrections)
     model = PoseSpaceModel.make(**fields | {"rig": box, "tet_rig": on_box})
     model.save(tmp_path / "box.supple")
-    with pytest.raises(SuppleError, match=r"^box\.supple: the rig is a black box .* as rig="):
+    with pytest.raises(SuppleError, match=r"^box\.supple: the file does not hold its rig, .*rig="):
         PoseSpaceModel.load(tmp_path / "box.supple")
     again = PoseSpaceModel.load(tmp_path / "box.supple", rig=box)
     assert again.rig is box

@@ -27,7 +27,7 @@ from supple.rig.protocol import Rig
 from supple.rig.stored.field_reader import INDEX, SINGLE, Field, Values
 from supple.rig.stored.packed_arrays import rounded
 from supple.rig.stored.schema import Array, Group, Value
-from supple.rig.stored_rigs import restored_rigs, stored_rigs
+from supple.rig.stored_rigs import rounded_rigs
 
 Ints = NDArray[np.int32]
 
@@ -375,11 +375,11 @@ def built_flesh(
     pose_weights, mesh, **others
         Fields of the model.
     """
-    header, arrays = stored_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
+    rigs = rounded_rigs({"rig": rig, "tet_rig": tet_rig, "pose_weights": pose_weights})
     columns, weights = embedding_table(embedding)
     return {
         **others,
-        **restored_rigs(header, arrays, rig),
+        **rigs,
         **_material_fields(material, pose_weights.n_poses, len(mesh.tets)),
         "mesh": mesh,
         "embedding_vertices": columns,

@@ -52,7 +52,7 @@ from supple.rig.poses.example_poses import farthest_poses
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_rigs
 from supple.rig.stored.packed_arrays import rounded
-from supple.rig.stored_rigs import restored_rigs, stored_rigs
+from supple.rig.stored_rigs import rounded_rigs
 from supple.rig.tets.bones import Bones, held_tets
 from supple.rig.tets.skinned_tets import rig_on_tets
 from supple.rig.tets.surface_samples import typical_edge
@@ -139,8 +139,7 @@ def build(
             )
         with log.stage("condensation"):
             # Rounded as in a model file, so that a saved model steps to the same bits.
-            header, arrays = stored_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
-            rigs = restored_rigs(header, arrays, character.rig)
+            rigs = rounded_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             mesh = rigs["mesh"]
             body = ElasticBody(mesh, flesh)
             moved = FleshRig(rigs["tet_rig"], entries, held)

@@ -50,19 +50,31 @@ class PointRig(ABC):
         """Return positions of all vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         points = self.rest_points if subset is None else self.rest_points[subset]
-        return self._move(points, checked_pose(self.parameters, pose), subset)
+        return self._moved(points, pose, subset)
 
     def deform(
         self, points: ArrayLike, pose: ArrayLike, vertices: ArrayLike | None = None
     ) -> Floats:
         """Return positions of the vertices if they start at `points`; see `Deformer`."""
         subset = checked_subset(vertices, self.n_vertices)
-        start = checked_points(points, subset, self.n_vertices)
-        return self._move(start, checked_pose(self.parameters, pose), subset)
+        return self._moved(checked_points(points, subset, self.n_vertices), pose, subset)
+
+    def _moved(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
+        moved = self._move(points, checked_pose(self.parameters, pose), subset)
+        if moved is points:
+            which = f"_move of a {type(self).__name__} returned its argument"
+            raise SuppleError(f"{which}, which it must not change; return a new array")
+        if np.shape(moved) != points.shape:
+            shapes = f"shape {np.shape(moved)} for points of shape {points.shape}"
+            raise SuppleError(f"_move of a {type(self).__name__} returned an array of {shapes}")
+        return moved
 
     @abstractmethod
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:
-        """Return the moved points; `subset` holds their vertex indices, None for all vertices."""
+        """Return the moved points as a new array (k, 3); `points` and `pose` must not change.
+
+        `subset` has the vertices (k,) that the points belong to, None for all.
+        """
 
 
 class PointDeformer(PointRig):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,14 +15,22 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.arrays import Floats, Ints, ShortInts
+from supple.checks import shown
 from supple.compiled.jit import compiled
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh, cotangent_laplacian
 from supple.rig.deformers.pose_space_deformation import split_corrections
 from supple.rig.jacobian import Jacobian, rig_jacobian
-from supple.rig.placement.placement import Forkable, Placement, Positions, placement, writable
+from supple.rig.placement.placement import (
+    Forkable,
+    Placement,
+    Positions,
+    called,
+    placement,
+    writable,
+)
 from supple.rig.placement.pose_corrections import (
     PoseCorrections,
     combined_corrections,
@@ -56,6 +65,8 @@ LEAST_WEIGHT = 1e-3
 TRANSFER_SMOOTHNESS = 0.05
 #: Largest error of a rig on tets at rest, relative to the body's size.
 OFF_REST = 1e-6
+#: What warnings say about rigs on tets that are not used.
+FALLBACK = "the tets follow the nearest skin vertices instead, which is less accurate"
 #: Displacements below this fraction of the largest of their shape are set to zero.
 FAINT = 1e-3
 #: Vertices of surface and tets nearer than this fraction of the size are the same.
@@ -343,14 +354,15 @@ def rig_on_tets(rig: Rig, surface: SurfaceMesh, mesh: TetMesh) -> Rig:
     corrections with extended displacements, wires with extended influences; bends, twists and
     lattices move any point. Flesh inside then rotates as the surface does, and no surface vertex
     is evaluated. All other rigs are interpolated from the nearest surface vertices (`ShepardRig`),
-    which shears flesh that rotates.
+    which shears flesh that rotates; so are, with a warning, rigs whose ``on_tets`` returns a rig
+    with other parameters, or one that moves the tets in the rest pose.
     """
     transferred = _Transfer(surface, mesh).rig(rig)
     if transferred is not None:
         error = np.abs(transferred(transferred.rest_pose) - mesh.vertices).max()
-        same_parameters = tuple(transferred.parameters) == tuple(rig.parameters)
-        if error <= OFF_REST * mesh.size and same_parameters:
+        if error <= OFF_REST * mesh.size:
             return transferred
+        warn(f"on_tets of a {type(rig).__name__}: moves tets at rest by {error:.2g} m; {FALLBACK}")
     return ShepardRig(rig, surface.vertices, mesh.vertices)
 
 
@@ -364,9 +376,25 @@ class _Transfer:
         self._same = np.flatnonzero(distances <= SAME * mesh.size)
 
     def rig(self, rig: Rig) -> Rig | None:
-        """Return a rig on the tet vertices; None if its class has no method for it."""
+        """Return a rig on the tet vertices.
+
+        Return None if its class has no method ``on_tets``, or one that changes the parameters.
+        """
         transfer = optional_method(rig, "on_tets")
-        return None if transfer is None else transfer(self)
+        moved = None if transfer is None else called(rig, transfer, self)
+        if moved is None:
+            return None
+        what, count = f"on_tets of a {type(rig).__name__}", len(self.vertices)
+        if not isinstance(moved, Rig):
+            raise SuppleError(f"{what} returned {shown(moved)}, which is not a rig")
+        if moved.n_vertices != count:
+            counts = f"{moved.n_vertices:,} vertices; transfer.vertices has {count:,}"
+            raise SuppleError(f"{what} returned a rig of {counts}")
+        for one, other in zip_longest(rig.parameters, moved.parameters):
+            if one != other:
+                warn(f"{what} returned a rig with a {other} instead of {one}; {FALLBACK}")
+                return None
+        return moved
 
     def influences(self, skin: SkinnedRig) -> tuple[ShortInts, Floats]:
         """Return joints (n, k) and weights (n, k) of the tet vertices."""
