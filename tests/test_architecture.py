@@ -196,8 +196,9 @@ def test_pages_name_files_that_are_there(page: str):
     text = (SOURCE.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
     plain = re.sub(r"^```python.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     known = {file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")}
-    known |= {"tests/test_architecture.py", "tests/compiled/record_kernels.py"}
-    known |= {f"tools/{file.name}" for file in (SOURCE.parent / "tools").glob("*.py")}
+    for folder in ("tests", "tools"):
+        files = (SOURCE.parent / folder).rglob("*.py")
+        known |= {file.relative_to(SOURCE.parent).as_posix() for file in files}
     named = set(re.findall(r"\b[a-z0-9_]+(?:/[a-z0-9_]+)*\.py\b", plain))
     own = {"log_neo_hookean.py", "blended.py", "squash.py", "table_motion.py", "lagging.py"}
     lost = [file for file in named - own if not any(f"/{k}".endswith(f"/{file}") for k in known)]

@@ -487,5 +487,8 @@ def test_an_error_in_a_link_names_its_class(monkeypatch):
         with pytest.raises(SuppleError, match="the rig, a Shear, failed: ZeroDivisionError"):
             call()
     monkeypatch.setattr(Shear, "_move", lambda *arguments: np.zeros((5, 3)))
+    with pytest.raises(SuppleError, match=r"_move of a Shear returned an array of shape \(5, 3\)"):
+        made.place(pose, np.empty((6, 3)))
+    monkeypatch.setattr(Shear, "deform", lambda *arguments: np.zeros((5, 3)))
     with pytest.raises(SuppleError, match=r"positions of the rig, a Shear: shape \(5, 3\)"):
         made.place(pose, np.empty((6, 3)))

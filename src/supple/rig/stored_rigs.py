@@ -172,9 +172,9 @@ def stored_rigs(roots: Mapping[str, Any]) -> tuple[Header, Arrays]:
         numbers = {name: writer.add(part) for name, part in roots.items()}
     except _Unknown:
         raise SuppleError("pose weights of an unknown class cannot be stored") from None
-    given = {k for k, entry in enumerate(writer.entries) if entry["kind"] == GIVEN}
-    # The caller of `restored_rigs` has the surface's rig, but not a rig of the tets.
-    if len(given) > 1 or (given and given != {numbers.get("rig", *given)}):
+    given = [k for k, entry in enumerate(writer.entries) if entry["kind"] == GIVEN]
+    # The caller of `restored_rigs` passes a part of the first root, not one that only others have.
+    if len(given) > 1 or any(number > next(iter(numbers.values())) for number in given):
         deformers = sorted({each.__name__ for each in writer.unknown if hasattr(each, "deform")})
         if deformers:
             which = f"rigs of class {' and '.join(deformers)} cannot be stored"

@@ -401,7 +401,7 @@ class _Transfer:
         return extended_influences(skin, self._mesh, self._samples)
 
     def extended(self, values: Floats) -> Floats:
-        """Extend values (n̄, c) of the surface; they are exact at common vertices."""
+        """Extend values (n̄,) or (n̄, c) of the surface; they are exact at common vertices."""
         extension = harmonic_extension(self._mesh, self._samples, values, TRANSFER_SMOOTHNESS)
         extension[self._same] = values[self._nearest[self._same]]
         return extension
