@@ -56,6 +56,8 @@ POSE_RATE = 12.0
 HELD, LAST = 2.0, 0.25
 #: Seconds of the longest clip that is simulated in full.
 LONGEST = 15.0
+#: Newton iterations a step of the truth of clips for which quality auto takes live.
+EXAMINED_WORK = 100.0
 #: Pixels that a picture of a page is high.
 HIGH = 420
 #: Bounds: hard parts in % of the size, peaks relative to the thickness, limits in % of steps,
@@ -217,11 +219,12 @@ def truth(path: Path, clip: Motion, file: Path) -> dict[str, Any]:
     request = BakeRequest.of("bake", source_of(path), None, None, None, False, {"quality": "auto"})
     plan = bake_plan(request.source.character, clip, engine=request.live.name)
     chosen = request.decided([plan])
-    forced = replace(request, quality="final", reason="examined")
+    work = chosen.most_work if chosen.quality == "final" else EXAMINED_WORK
+    forced = replace(request, quality="final", reason="examined", most_work=work)
     began, gave_up = perf_counter(), ""
     with messages() as texts:
         try:
-            (baked,) = forced.bake([plan], False, None)
+            (baked,) = forced.bake([plan], False, None, too_violent)
         except SolverError as error:
             gave_up = str(error)
     spent = perf_counter() - began
@@ -242,6 +245,11 @@ def truth(path: Path, clip: Motion, file: Path) -> dict[str, Any]:
         "warnings": texts,
         **{name: report[name] for name in kept},
     }
+
+
+def too_violent() -> BakeRequest:
+    """Raise an error in place of a live bake of a clip that is too violent."""
+    raise SolverError("too violent for the full simulation of quality auto")
 
 
 def finer_distance(path: Path, clip: Motion, file: Path) -> dict[str, float]:
