@@ -85,9 +85,10 @@ def _doubted_names(
 ) -> dict[int, str]:
     """Return reasons why the shape decides about a region and not its name, by region.
 
-    `named` (k,) are the roles by name. One of a pair is no spine, the middle of a body is no part
-    of a limb, a hand is not between the trunk and its forearm, and both sides have the same parts.
-    If many names are wrong, none counts.
+    `named` (k,) are the roles by name. The shape contradicts the name of a region that is one of a
+    pair and is called spine, is in the middle of the body and is called a part of a limb, is called
+    hand and lies between the trunk and a forearm, or has another name than its twin. If the shape
+    contradicts many names, no name counts.
     """
     r, found = shape.regions, {}
     for region, role in enumerate(named):

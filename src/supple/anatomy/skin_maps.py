@@ -151,7 +151,7 @@ class SkinMaps:
     def _apply_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
-        """Make skin hard that follows joints named hand, foot and the like without a region."""
+        """Harden the skin of joints that have no region and whose names have hard roles."""
         for joint, (name, role) in enumerate(zip(skin.names, skin.name_roles, strict=True)):
             if name in entries or role is None or ROLES[role] >= HARD:
                 continue
@@ -161,7 +161,7 @@ class SkinMaps:
                 self.role[weights >= LEADS] = role
 
     def _skull_below_ears(self) -> None:
-        """Set the role head where an ear is too thick, such as a forehead on an ear's joint."""
+        """Change the role ear to head where the skin is too thick for an ear."""
         head, ear = self.role == "head", (self.role == "ear") & ~self.edited
         if head.any() and ear.any():
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))

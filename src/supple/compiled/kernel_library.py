@@ -103,7 +103,7 @@ class _Linked:
             self.module.link_in(library._get_module_for_linking(), preserve=True)
 
     def close(self) -> None:
-        """Make all functions internal that are not visible outside."""
+        """Give internal linkage to all functions except those in `open` and unresolved symbols."""
         unresolved = {
             each.name.removeprefix(_UNRESOLVED)
             for each in self.module.global_variables

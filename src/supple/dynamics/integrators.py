@@ -1,6 +1,6 @@
 """The table of time integrators, which all engines read.
 
-One implicit stage makes all of them. It starts from a displacement u* and velocity v* and lasts τ:
+All have one implicit stage, which starts from a displacement u* and a velocity v* and lasts τ:
 M (v⁺ − v*)/τ = F(u⁺, v⁺) with u⁺ = u* + τ v⁺. An integrator is given by the coefficients of its
 start, u* = (c u − c⁻ u⁻)/d + λ v and v* = (c v − c⁻ v⁻)/d + λ a, and by τ:
 

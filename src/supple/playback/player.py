@@ -224,7 +224,7 @@ class Player:
         return self.simulator
 
     def wrap(self) -> None:
-        """Go from the end of a cycle to its start, in no time; elsewhere do nothing.
+        """Go from the end of a cycle to its start without a time step; elsewhere do nothing.
 
         `step` does so too. The skin moves from the end of the motion to its start.
         """

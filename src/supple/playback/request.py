@@ -198,7 +198,7 @@ class BakeRequest:
         progress: ShownProgress,
         files: list[Checkpoint],
     ) -> list[BakedMotion]:
-        """Play each plan with the stiffness with which the liveliest reaches the goals."""
+        """Play each plan with the stiffness at which the liveliest motion reaches the goals."""
         began = perf_counter()
         ready, options = self._model_and_options(self.played, progress)
         played = ready, options, perf_counter() - began

@@ -153,7 +153,7 @@ def _sum_bytes(rows: StrainRows, r: int) -> int:
 def _products_of(
     rows: StrainRows, basis: Floats, report: Callable[[int], None]
 ) -> tuple[Floats, Floats]:
-    """Return AᵀA for λ and for μ of rows of one kind."""
+    """Return AᵀA for λ and for μ, with the strain `rows` A of points or of cubes."""
     r = basis.shape[2]
     columns = r + pair_count(r)
     fitting = _BLOCK_BYTES // (8 * sum(rows.counts) * columns)
@@ -266,10 +266,11 @@ _TABLES = CubeTables(_MODAL, _CHANGES, _SHEARS)
 
 @dataclass(frozen=True)
 class CubeRows:
-    """Rows of cubes with two Gauss points along each edge, twenty-four each.
+    """Strain rows of cubes with two Gauss points along each edge: twenty-four for each cube.
 
-    Classes: the mean of the trace; its change along one edge; along two; all else. `corners` (m, 8)
-    are vertices, and `edges` (m, 3, 3) columns ∂X/∂ξ, orthogonal and of equal length.
+    There are four classes of rows: the mean of the trace of strain; its changes along one edge; its
+    changes along two edges; and all other rows. `corners` (m, 8) are vertices, and `edges`
+    (m, 3, 3) have the columns ∂X/∂ξ, orthogonal and of equal length.
     """
 
     corners: Ints

@@ -99,7 +99,7 @@ def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
 
 
 def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
-    """Return a reason, and the layer that `asset` names or None; the reason applies to None."""
+    """Return the layer that `asset` names, or None, after the reason why it may be None."""
     reason, where = located(layer, asset, folder)
     return ("cannot be read", layer_at(where)) if where else (reason, None)
 

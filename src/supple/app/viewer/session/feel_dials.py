@@ -1,4 +1,4 @@
-"""Dials of a character's feel: damping, swing, and what an anatomy file keeps of them."""
+"""Damping and swing of a character's flesh, as the viewer sets them and anatomy files store them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FeelDials:
         self.part, self._found = percent / 100, None
 
     def swing(self) -> None:
-        """Make flesh as stiff as it takes to swing that far in the current motion."""
+        """Find the stiffness at which flesh swings by `part` in the current motion, and set it."""
         self._actor.swing(swing_goals(self._actor.character, self.part))
         self._found = self._actor.factor
 

@@ -188,7 +188,7 @@ def _write_identity(out: Floats) -> None:
 
 @compiled_fused
 def _write_moved_goal(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
-    """Write R̂ R̂₀ᵀ R₀: the rotation R₀ at the start, rotated as the pose has since (R̂₀ to R̂)."""
+    """Write R̂ R̂₀ᵀ R₀: the rotation R₀ at the start, rotated by the pose's motion from R̂₀ to R̂."""
     for i in range(3):
         for k in range(3):
             total = 0.0

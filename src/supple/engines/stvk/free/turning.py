@@ -3,8 +3,8 @@
     p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
 
 for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R at the end of the step. Newton's
-matrix is the matrix of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K:
-positive definite, and all of the equation but for terms that are h|Ω| times smaller.
+matrix is the matrix of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K. It is
+positive definite, and omits only terms that are smaller by a factor of h|Ω|.
 
 Six numbers are a symmetric matrix (xx, yy, zz, xy, xz, yz), four a unit quaternion (x, y, z, w)
 that rotates the body's frame into the world's.
@@ -114,7 +114,7 @@ def evaluate_turning(q, v, turning):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _quadratic_form(x, slopes, j):  # type: ignore[no-untyped-def]
-    """Return x·A x of the symmetric matrix in the rows of `slopes`, column j."""
+    """Return x·A x for the symmetric matrix A (six numbers) in column j of `slopes` (6, r)."""
     diagonal = x[0] * x[0] * slopes[0, j] + x[1] * x[1] * slopes[1, j] + x[2] * x[2] * slopes[2, j]
     mixed = x[0] * x[1] * slopes[3, j] + x[0] * x[2] * slopes[4, j] + x[1] * x[2] * slopes[5, j]
     return diagonal + 2.0 * mixed
