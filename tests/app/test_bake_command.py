@@ -219,7 +219,7 @@ def test_scenes_are_baked_by_name(capsys):
         (["worm.glb", "--motion", "clap"], 'did you mean "clip"?'),
         (["worm.glb", "-o", "no/where.glb"], "there is no folder no"),
         (["worm.glb", "-o", "worm.txt"], '".txt" files are not written'),
-        (["worm.glb", "-o", "worm.glb"], "is the file that is baked; give the result another name"),
+        (["worm.glb", "-o", "worm.glb"], "is the source file; give the result another name"),
         (["worm.glb", "-o", "folder.glb"], "is not a file"),
         (["worm.glb", "--from", "3"], "lasts from 0 to 0.8 s"),
         (["worm.glb", "--rate", "0"], "0 frames per second"),

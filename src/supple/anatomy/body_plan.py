@@ -167,8 +167,8 @@ def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints
     tree.init(vertices, triangles)
     _, triangle, place = tree.squared_distance(vertices, triangles, points)
     corners = triangles[triangle]
-    away = np.linalg.norm(vertices[corners] - place[:, None], axis=2)
-    return corners[np.arange(len(corners)), away.argmin(axis=1)]
+    distances = np.linalg.norm(vertices[corners] - place[:, None], axis=2)
+    return corners[np.arange(len(corners)), distances.argmin(axis=1)]
 
 
 def _leave_body(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
@@ -209,8 +209,8 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
     if not kept.any():
         return kept
     cell = typical_edge(mesh)
-    away = locate(skin, TetMesh(mesh.vertices, mesh.tets[kept])).distance
-    missing = np.flatnonzero(away > MOST_AWAY * cell)
+    distances = locate(skin, TetMesh(mesh.vertices, mesh.tets[kept])).distance
+    missing = np.flatnonzero(distances > MOST_AWAY * cell)
     if len(missing):
         kept[locate(skin[missing], mesh).tet] = True
     return kept

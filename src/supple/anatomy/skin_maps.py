@@ -74,9 +74,9 @@ class MeasuredSkin:
         grown: list[Outgrowth] = []
         if mirror is not None:
             middle = np.flatnonzero(regions.sides == 0).tolist()
-            seen = np.where(hidden | pieces.loose, 0.0, area)
+            visible_area = np.where(hidden | pieces.loose, 0.0, area)
             grown = outgrowths(
-                surface, balls, thickness, seen, regions, middle, mirror, body.vertices
+                surface, balls, thickness, visible_area, regions, middle, mirror, body.vertices
             )
         names = tuple(rig.skeleton.names)
         roles = joint_roles(names, parents.tolist())
@@ -281,11 +281,11 @@ def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Fl
         centre = np.average(surface.vertices[trunk], axis=0, weights=area[trunk])
     below = np.average(surface.vertices[limbs], axis=0, weights=area[limbs]) - centre
     below -= (below @ axis) * axis
-    away = float(np.linalg.norm(below))
-    certain = np.clip(away / (BESIDE * radius) - 1, 0.0, 1.0)
+    distance = float(np.linalg.norm(below))
+    certain = np.clip(distance / (BESIDE * radius) - 1, 0.0, 1.0)
     if certain == 0:
         return none
-    facing: Floats = _normals(surface) @ (-below / away)
+    facing: Floats = _normals(surface) @ (-below / distance)
     return certain * facing
 
 

@@ -87,9 +87,9 @@ def flesh_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
             before = f"{_short(clip['motion'])}: " if len(clips) > 1 else ""
             rows.append(("flesh", before + _moves(clip)))
     for goal in figures.get("swing", ()):
-        reached, asked = length_text(goal["reached"]), length_text(goal["goal"])
+        reached, goal_length = length_text(goal["reached"]), length_text(goal["goal"])
         stiff = f"{goal['stiffness']:.3g} times as stiff"
-        text = f"{_short(goal['region'])}: {reached} of {asked}, {stiff}"
+        text = f"{_short(goal['region'])}: {reached} of {goal_length}, {stiff}"
         rows.append(("swing", text))
     if "hard" in figures:
         rows.append(("hard", _hard(figures)))

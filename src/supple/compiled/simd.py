@@ -353,7 +353,7 @@ def _add_scaled_rows(count: int) -> Any:
         """
 
         def write(code: VectorCode) -> None:
-            table, places, factors, own, at, rows, width, more, out = code.args
+            table, places, factors, first_factor, at, rows, width, more, out = code.args
             builder = code.builder
             none = ir.Constant(_SINGLES, [0.0] * LANES)
             begins = [code.at(builder.extract_value(places, k), at) for k in range(count)]
@@ -365,7 +365,7 @@ def _add_scaled_rows(count: int) -> Any:
                     entries = code.load(table, code.at(begin, place))
                     if entries.type != _SINGLES:
                         entries = builder.sitofp(entries, _SINGLES)
-                    factor = code.load(factors, code.at(own, column, (width, k)))
+                    factor = code.load(factors, code.at(first_factor, column, (width, k)))
                     total = code.multiply_add(factor, entries, total)
                 code.store(total, out, target)
 

@@ -202,12 +202,12 @@ class BakeRequest:
         began = perf_counter()
         ready, options = self._model_and_options(self.played, progress)
         played = ready, options, perf_counter() - began
-        found = self._found_swing(goals, plans, progress)
-        results, errors = self._swing(found, plans, played, files, progress)
+        stiffness = self._found_swing(goals, plans, progress)
+        results, errors = self._swing(stiffness, plans, played, files, progress)
         if self.quality == "final" and not near(errors):
-            found = found.corrected(errors)
-            results, errors = self._swing(found, plans, played, files, progress)
-        found.warn_of(errors, results)
+            stiffness = stiffness.corrected(errors)
+            results, errors = self._swing(stiffness, plans, played, files, progress)
+        stiffness.warn_of(errors, results)
         report_flesh(results, ready.model, self._built_anatomy())
         return results
 

@@ -88,8 +88,8 @@ def shake(
         shaking = _halving(lambda part: excitation.simulate(drawn, steps, part))
         if shaking is None or loads is None or not loads.size:
             return shaking
-        moved = _halving(lambda part: excitation.play(loads, part))
-        return shaking if moved is None else _mixed(shaking, moved)
+        played = _halving(lambda part: excitation.play(loads, part))
+        return shaking if played is None else _mixed(shaking, played)
 
 
 def _halving(simulate: Callable[[float], Shaking]) -> Shaking | None:
@@ -213,7 +213,7 @@ def _farthest(fields: Floats) -> Floats:
 def _affine_fields(positions: Floats, masses: Floats) -> Floats:
     """Return accelerations (3k, 12): uniform along each axis, and linear in each coordinate."""
     middle = masses @ positions / masses.sum()
-    away = positions - middle
-    away /= max(float(np.abs(away).max()), np.finfo(float).tiny)
+    centred = positions - middle
+    centred /= max(float(np.abs(centred).max()), np.finfo(float).tiny)
     one = np.ones((len(positions), 1))
-    return np.kron(np.hstack([one, away]), np.eye(3))
+    return np.kron(np.hstack([one, centred]), np.eye(3))

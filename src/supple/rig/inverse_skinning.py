@@ -292,7 +292,7 @@ def _transfer(
 ) -> None:
     """Move skin in place from skinning matrices (J, 4, 4) to new ones; see `SkinTransfer`."""
     first, second = np.empty((3, 4)), np.empty((3, 4))
-    offset, pulled, bound, moved = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    offset, pulled, bound, position = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for vertex in range(len(skin)):
         first[:], second[:] = 0.0, 0.0
         for slot in range(joints.shape[1]):
@@ -333,11 +333,11 @@ def _transfer(
             for j in range(3):
                 x += second[i, j] * new_points[vertex, j]
                 x += (second[i, j] - first[i, j]) * bound[j]
-            moved[i] = x
+            position[i] = x
         for i in range(3):
             skin[vertex, i] = (
-                new_root[i, 0] * moved[0]
-                + new_root[i, 1] * moved[1]
-                + new_root[i, 2] * moved[2]
+                new_root[i, 0] * position[0]
+                + new_root[i, 1] * position[1]
+                + new_root[i, 2] * position[2]
                 + new_root[i, 3]
             )

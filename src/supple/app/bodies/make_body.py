@@ -293,8 +293,8 @@ def _check_pieces(mesh: Mesh, held: Ints) -> None:
     if not fixed_pieces.all():
         element = int((pieces == int(fixed_pieces.argmin())).argmax())
         raise SuppleError(
-            f"a piece of the mesh, with element {element}, is held by nothing; fix some of it with "
-            "--fixed, or remove it"
+            f"the piece of the mesh with element {element} has no fixed vertex; fix some of it "
+            "with --fixed, or remove it"
         )
 
 

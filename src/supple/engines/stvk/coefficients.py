@@ -162,7 +162,7 @@ def _products_of(
     # The number of partial sums does not depend on the machine, so that bits do not either.
     count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // _sum_bytes(rows, r)))
     sums = [[np.zeros((columns, columns)) for _ in rows.counts] for _ in range(count)]
-    finished, turn = [0] * count, Lock()
+    finished, lock = [0] * count, Lock()
 
     def add(slot: int) -> None:
         scratch = [np.empty((each * step, columns)) for each in rows.counts]
@@ -175,7 +175,7 @@ def _products_of(
             rows.fill(start, end, basis, filled)
             for part, total in zip(filled, sums[slot], strict=True):
                 _add_product(addresses(), part, total)
-            with turn:  # progress is monotonic
+            with lock:  # progress is monotonic
                 finished[slot] += rows.points * (end - start)
                 report(sum(finished))
 

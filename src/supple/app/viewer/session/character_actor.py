@@ -175,8 +175,8 @@ class CharacterActor(Actor):
         """Return points (k, 3) of the simulator's world in the clip's space, as `surface` does."""
         if self._posed:
             return points
-        moved = self.player.moved
-        return np.asarray((points - moved[:3, 3]) @ moved[:3, :3])
+        displacement = self.player.moved
+        return np.asarray((points - displacement[:3, 3]) @ displacement[:3, :3])
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the current skin (n̄, 3) in the clip's space, where a looped walk returns."""
@@ -273,8 +273,8 @@ class CharacterActor(Actor):
         changed = None if self.anatomy is None else self.anatomy.tet_factors(self.model)
         flesh = self.flesh | {"feel": self.feel.stiffer(1.0, changed)}
         plans = [self._plan(loop)]
-        found = found_swing(goals, self.character, self.model, plans, flesh, unreported)
-        self.stiffen(float(found.factors[0]) / self._stable_factors[(self.motion.name, loop)])
+        result = found_swing(goals, self.character, self.model, plans, flesh, unreported)
+        self.stiffen(float(result.factors[0]) / self._stable_factors[(self.motion.name, loop)])
         if not self._posed:
             self._start_motion()
 

@@ -1,4 +1,4 @@
-"""Damping and swing of a character's flesh, as the viewer sets them and anatomy files store them."""
+"""Damping and swing of a character's flesh, as set on a page and stored in anatomy files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FeelDials:
         self._actor.swing(swing_goals(self._actor.character, self.part))
         self._found = self._actor.factor
 
-    def dialled(self) -> dict[str, Any]:
+    def file_feel(self) -> dict[str, Any]:
         """Return the feel of all flesh for an anatomy file, see `read_feel`."""
         actor = self._actor
         kept = {} if actor.anatomy is None else actor.anatomy.feel

@@ -318,9 +318,9 @@ def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
         text = json.dumps(report, allow_nan=False, sort_keys=True)
         figures = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SuppleError(f"a model's report must be plain, finite figures ({error})") from error
+        raise SuppleError(f"a model's report must have finite JSON values ({error})") from error
     if not isinstance(figures, dict) or len(text) > LONGEST_REPORT:
-        raise SuppleError("a model's report must be a dict of figures, below a megabyte")
+        raise SuppleError("a model's report must be a dict of less than a megabyte of JSON")
     Accuracy.of(figures)  # refuses invalid figures
     return figures
 

@@ -70,8 +70,8 @@ def flesh_samples(
             phi[:] = modes @ random.standard_normal(modes.shape[1])
         else:
             phi[:] = pushed()
-        moved = np.sqrt(sum((each @ phi) ** 2 for each in skin))
-        phi *= MOST_PRESSED * random.random() / max(float((moved / thick).max()), 1e-300)
+        distances = np.sqrt(sum((each @ phi) ** 2 for each in skin))
+        phi *= MOST_PRESSED * random.random() / max(float((distances / thick).max()), 1e-300)
     return samples
 
 
@@ -83,10 +83,10 @@ def _pushes(
     size = float(np.ptp(layer.mesh.vertices, axis=0).max())
     firm = stiffness + 1e-9 * np.trace(stiffness) / m * np.eye(m)
     factor = scipy.linalg.cho_factor(firm)
-    moved: Ints = np.flatnonzero(np.diff(skin[0].indptr))
+    reached: Ints = np.flatnonzero(np.diff(skin[0].indptr))
 
     def drawn() -> Floats:
-        middle = positions[random.choice(moved)]
+        middle = positions[random.choice(reached)]
         radius = size * random.uniform(*RADII)
         near = np.linalg.norm(positions - middle, axis=1) <= radius
         load = sum(-(each[near].T @ layer.normals[near, i]) for i, each in enumerate(skin))
@@ -115,8 +115,10 @@ class FleshInCoordinates(NamedTuple):
     def of(cls, layer: FleshLayer, shapes: list[sp.csr_array]) -> FleshInCoordinates:
         """Return the record with the tables of all soft tets, and their stiffness at rest."""
         soft = layer.soft
-        whole = flesh_tables(layer.mesh, layer.material, shapes, soft, np.ones(len(soft)))
-        return cls(layer, shapes, whole, rest_stiffness(layer.material, whole, shapes[0].shape[1]))
+        tables = flesh_tables(layer.mesh, layer.material, shapes, soft, np.ones(len(soft)))
+        return cls(
+            layer, shapes, tables, rest_stiffness(layer.material, tables, shapes[0].shape[1])
+        )
 
     def tables(self, tets: Ints, weights: Floats) -> FleshTables:
         """Return the tables of tets (c,) with weights (c,)."""
@@ -176,9 +178,9 @@ def fitted_cubature(
     if count >= len(candidates):
         tables = flesh.tables(candidates, np.ones(len(candidates)))
         return TetCubature(tables, flesh.stiffness, flesh.unseen_error(tables, seed))
-    matters = _importance(flesh, samples[:CHOSEN_BY])[strained]
+    importance = _importance(flesh, samples[:CHOSEN_BY])[strained]
     more = min(int(CANDIDATES * count), len(candidates))
-    tets, volumes = _lloyd_tets(flesh, candidates, matters, more, seed)
+    tets, volumes = _lloyd_tets(flesh, candidates, importance, more, seed)
     gram, right = _normal_equations(flesh, tets, samples, report)
     report(0.8, "weights")
     tets, weights = _few(flesh, tets, volumes, gram, right, count)
@@ -211,10 +213,10 @@ def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> 
         owner = cKDTree(centres).query(positions)[1]
         heavy = np.bincount(owner, part, clusters)
         sums = [np.bincount(owner, part * positions[:, i], clusters) for i in range(3)]
-        moved = np.column_stack(sums) / np.maximum(heavy, 1e-300)[:, None]
-        centres = np.where(heavy[:, None] > 0, moved, centres)
-    away, owner = cKDTree(centres).query(positions)
-    order = np.lexsort((away, owner))
+        means = np.column_stack(sums) / np.maximum(heavy, 1e-300)[:, None]
+        centres = np.where(heavy[:, None] > 0, means, centres)
+    distances, owner = cKDTree(centres).query(positions)
+    order = np.lexsort((distances, owner))
     first = np.unique(owner[order], return_index=True)[1]
     _, owner = np.unique(owner, return_inverse=True)
     return order[first], owner
@@ -316,11 +318,11 @@ def mass_weights(
         if weighted.sum() <= 1e-6 * masses.sum():
             continue
         middle = weighted @ positions / weighted.sum()
-        away = positions - middle
-        size = np.sqrt(max(float(weighted @ (away**2).sum(axis=1) / weighted.sum()), 1e-12))
-        away = away / size
-        squares = [away[:, i] * away[:, j] for i in range(3) for j in range(i, 3)]
-        part = bone[:, None] * np.column_stack([np.ones(len(away)), away, *squares])
+        centred = positions - middle
+        size = np.sqrt(max(float(weighted @ (centred**2).sum(axis=1) / weighted.sum()), 1e-12))
+        centred = centred / size
+        squares = [centred[:, i] * centred[:, j] for i in range(3) for j in range(i, 3)]
+        part = bone[:, None] * np.column_stack([np.ones(len(centred)), centred, *squares])
         rows.append(part[chosen].T * near)
         targets.append(masses @ part)
     A, b = np.concatenate(rows), np.concatenate(targets)
@@ -359,8 +361,8 @@ def oblivious_cubature(
     else:
         likely = around
         if sampling == "importance":
-            matters = flesh.stiffness_parts(flesh.whole, layer.youngs[layer.soft]).sum(axis=1)
-            counted = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
+            importance = flesh.stiffness_parts(flesh.whole, layer.youngs[layer.soft]).sum(axis=1)
+            counted = np.bincount(soft.tets.ravel(), np.repeat(importance, 4), len(around))
             likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
             raise SuppleError(f"sampling is {sampling!r}; use uniform, colocated or importance")

@@ -114,8 +114,8 @@ def fly(
 def _watch(h, body, turning, spin):  # type: ignore[no-untyped-def]
     """Restore a body that stays inverted; return whether it is inverted, see `watch_inversion`."""
     state, watch = body.state, body.watch
-    moved = state[POSITION], state[VELOCITY], state[CHANGE]
-    inverted = watch_inversion(h, state[LOAD], watch, *moved)
+    rows = state[POSITION], state[VELOCITY], state[CHANGE]
+    inverted = watch_inversion(h, state[LOAD], watch, *rows)
     if watch.progress[RESTORED_NOW]:
         set_still(state, turning, spin)
     return inverted

@@ -90,9 +90,9 @@ def _change_push(places, pushes, which, sign, sharing, system, total):  # type: 
             step, stopped = lack / rate, -1
         for k in range(sharing):
             i = int(members[k])
-            left = pushes[i, PUSHED] if d[k] < 0.0 else pushes[i, WANTED] - pushes[i, PUSHED]
-            if left < step * abs(d[k]):
-                step, stopped = left / abs(d[k]), k
+            remaining = pushes[i, PUSHED] if d[k] < 0.0 else pushes[i, WANTED] - pushes[i, PUSHED]
+            if remaining < step * abs(d[k]):
+                step, stopped = remaining / abs(d[k]), k
         pushes[which, PUSHED] = min(max(pushed + sign * step, 0.0), required)
         for k in range(sharing):
             pushes[int(members[k]), PUSHED] += step * d[k]
