@@ -257,7 +257,7 @@ def test_two_characters_are_one_too_many(capsys):
     b.save_glb(Path("pair.glb"))
     said = refused(capsys, "pair.glb")
     assert "pair.glb: has 2 characters" in said
-    assert "save each in a file of its own" in said
+    assert "save each in a separate file" in said
 
 
 def test_two_skins_on_the_same_joints_are_one_character():

@@ -94,7 +94,7 @@ class InscribedBalls:
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
         points, within = self._local(surface.vertices), np.ones(len(normals), bool)
         for sign in (1, -1):
-            within &= self._turns(points + sign * ABOVE * normals) > 0.5
+            within &= self._winding_numbers(points + sign * ABOVE * normals) > 0.5
         return within
 
     def _local(self, points: Floats) -> Floats:
@@ -129,13 +129,17 @@ class InscribedBalls:
             fits = np.where(along > 1e-9, length / np.maximum(2 * along, 1e-9), 0.0)
             radii[shrinking] = np.minimum(fits, radii[shrinking])
         centres = touched + radii[:, None] * inward
-        within = self._turns(centres) > 0.5
+        within = self._winding_numbers(centres) > 0.5
         kept = within & (radii > 1e-4)
         return centres[kept], radii[kept]
 
-    def _turns(self, points: Floats) -> Floats:
+    def _winding_numbers(self, points: Floats) -> Floats:
         """Return the winding number (n,) of the surface around points."""
-        return np.zeros(len(points)) if self._distance is None else self._distance._turns(points)
+        return (
+            np.zeros(len(points))
+            if self._distance is None
+            else self._distance._winding_numbers(points)
+        )
 
 
 def _exposed(vertices: Floats, facing: Ints) -> Ints:

@@ -113,12 +113,14 @@ def prepared_model(
         result = _character_model(character, comparison, request, keep, quiet, log)
         if keep and (content := _content(character, engine_named(engine))) is not None:
             options = {**request, "flesh": checked_flesh(feel_request.flesh)}
-            reason = build_reason(content_hash(*content, engine), options, result.found)
-        if feel_request.beyond and not result.found:
+            reason = build_reason(content_hash(*content, engine), options, result.was_cached)
+        if feel_request.beyond and not result.was_cached:
             reason = BEYOND
     _warn_if_bad(result.value)
     feel, seconds = feel_request.feel(result.value), perf_counter() - began
-    return PreparedModel(result.value, seconds, result.found, scaled, result.path, feel, reason)
+    return PreparedModel(
+        result.value, seconds, result.was_cached, scaled, result.path, feel, reason
+    )
 
 
 def _feel_request(

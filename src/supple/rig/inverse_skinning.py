@@ -56,23 +56,23 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
 def offsets_before_skinning(
     rig: Rig,
     pose: ArrayLike,
-    wanted: ArrayLike,
+    target: ArrayLike,
     *,
     present: ArrayLike | None = None,
     matrices: ArrayLike | None = None,
     tolerance: float | None = None,
     stretch: ArrayLike | None = None,
 ) -> Floats:
-    """Compute offsets (n, 3) of the bound positions whose skinned result is the surface `wanted`.
+    """Compute offsets (n, 3) of the bound positions whose skinned result is the surface `target`.
 
-    `wanted` and `present`, the rig's positions at the pose, are (n, 3) in the rig's space
+    `target` and `present`, the rig's positions at the pose, are (n, 3) in the rig's space
     without root motion. `tolerance` is the largest error of a vertex, in metres, where its matrix
     (n, 3, 3) is nearly singular, by default a thousandth of the size; larger values give smaller
     offsets. `stretch` (n,) is the usual stretch of each vertex, such as `largest_stretch` of a
     motion, by default the rest pose's. `present` and `matrices` are computed if None.
     """
     count = rig.n_vertices
-    goal = checked_array("wanted positions", wanted, (count, 3))
+    goal = checked_array("target positions", target, (count, 3))
     now = rig(pose) if present is None else checked_array("positions", present, (count, 3))
     base, points, values = without_shapes(rig, pose)
     size = _extent(goal)

@@ -137,8 +137,8 @@ class _Table(NamedTuple):
     entries: Ints
     """(d, 3) indices of rotation vectors in the pose."""
     starts: Ints
-    """(d + 1,) first entry of each joint in `moved`, and the end of the last."""
-    moved: ShortInts
+    """(d + 1,) first entry of each joint in `vertices`, and the end of the last."""
+    vertices: ShortInts
     """Vertices that each joint displaces, one joint after another."""
     rows: NDArray[np.floating]
     """Their displacements: of each joint (9, 3 k), flat."""
@@ -294,7 +294,7 @@ def _add_posed(pose: Floats, table: _Table, features: Floats, block: Floats, out
 @compiled_plain
 def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floats) -> None:
     """Add Σ_j Δ_j f_j of features (d, 9) to `out` (k, 3)."""
-    starts, vertices, rows = table.starts, table.moved, table.rows
+    starts, vertices, rows = table.starts, table.vertices, table.rows
     for joint in range(len(features)):
         first, count, largest = starts[joint], starts[joint + 1] - starts[joint], 0.0
         for k in range(9):

@@ -108,7 +108,7 @@ class FleshInCoordinates(NamedTuple):
 
     layer: FleshLayer
     shapes: list[sp.csr_array]  # x, y and z of Ψ (n, m)
-    whole: FleshTables  # all soft tets, with weight 1
+    all_tables: FleshTables  # all soft tets, with weight 1
     stiffness: Floats  # (m, m) ∂²W/∂φ² of all tets at rest
 
     @classmethod
@@ -150,7 +150,7 @@ class FleshInCoordinates(NamedTuple):
         """Return the mean ‖f̂ − f‖/‖f‖ over samples (s, m): f̂ of `tables`, f of all tets."""
         errors = []
         for phi in samples:
-            exact = self.forces(self.whole, phi)
+            exact = self.forces(self.all_tables, phi)
             missed = np.linalg.norm(self.forces(tables, phi) - exact)
             errors.append(missed / max(float(np.linalg.norm(exact)), 1e-300))
         return float(np.mean(errors))
@@ -173,7 +173,7 @@ def fitted_cubature(
     flesh = FleshInCoordinates.of(layer, shapes)
     samples = flesh_samples(layer, shapes, flesh.stiffness, FITTED, seed)
     report(0.1, "tets that matter")
-    strained = np.diff(flesh.whole.starts) > 0
+    strained = np.diff(flesh.all_tables.starts) > 0
     candidates = layer.soft[strained]
     if count >= len(candidates):
         tables = flesh.tables(candidates, np.ones(len(candidates)))
@@ -190,7 +190,7 @@ def fitted_cubature(
 
 def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
     """Return the importance (c,) of all soft tets, which sums to 2; see `fitted_cubature`."""
-    tables, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
+    tables, young = flesh.all_tables, flesh.layer.youngs[flesh.layer.soft]
     stiff = np.asarray(flesh.stiffness_parts(tables, young).sum(axis=1)).ravel()
     forces, pull = np.zeros((len(stiff), samples.shape[1])), np.zeros(len(stiff))
     for phi in samples:
@@ -201,12 +201,14 @@ def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
     return stiff / stiff.sum() + pull / pull.sum()
 
 
-def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> tuple[Ints, Ints]:
+def lloyd_centres(
+    positions: Floats, importance: Floats, count: int, seed: int
+) -> tuple[Ints, Ints]:
     """Return indices of the positions nearest to centres of clusters, and clusters (n,).
 
-    Positions (n, 3) have weights `matters` (n,); empty clusters are dropped.
+    Positions (n, 3) have weights `importance` (n,); empty clusters are dropped.
     """
-    random, part = np.random.default_rng(seed), matters / matters.sum()
+    random, part = np.random.default_rng(seed), importance / importance.sum()
     clusters = min(count, int((part > 0).sum()))
     centres = positions[random.choice(len(positions), clusters, replace=False, p=part)]
     for _ in range(LLOYD):
@@ -223,13 +225,13 @@ def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> 
 
 
 def _lloyd_tets(
-    flesh: FleshInCoordinates, candidates: Ints, matters: Floats, count: int, seed: int
+    flesh: FleshInCoordinates, candidates: Ints, importance: Floats, count: int, seed: int
 ) -> tuple[Ints, Floats]:
     """Return chosen tets, ascending, and volumes of their clusters relative to the tets' own."""
     mesh = flesh.layer.mesh
     volumes = mesh.volumes()[candidates]
     positions = mesh.vertices[mesh.tets[candidates]].mean(axis=1)
-    nearest, owner = lloyd_centres(positions, matters, count, seed)
+    nearest, owner = lloyd_centres(positions, importance, count, seed)
     around = np.bincount(owner, volumes) / volumes[nearest]
     order = np.argsort(nearest)
     return candidates[nearest[order]], around[order]
@@ -251,7 +253,7 @@ def _normal_equations(
             report(0.2 + 0.5 * s / len(samples), f"forces {s}/{len(samples)}")
         forces[:] = 0.0
         add_tet_forces(flesh.layer.material.code, single, phi, forces)
-        total = flesh.forces(flesh.whole, phi) * scale
+        total = flesh.forces(flesh.all_tables, phi) * scale
         length = max(float(np.linalg.norm(total)), 1e-300)
         rows.append(sp.csr_array(forces * (scale / length)))
         totals.append(total / length)
@@ -361,7 +363,9 @@ def oblivious_cubature(
     else:
         likely = around
         if sampling == "importance":
-            importance = flesh.stiffness_parts(flesh.whole, layer.youngs[layer.soft]).sum(axis=1)
+            importance = flesh.stiffness_parts(flesh.all_tables, layer.youngs[layer.soft]).sum(
+                axis=1
+            )
             counted = np.bincount(soft.tets.ravel(), np.repeat(importance, 4), len(around))
             likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
