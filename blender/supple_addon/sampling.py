@@ -76,7 +76,7 @@ class MeshSample:
     material_names: list[str]
     weights: np.ndarray  # (n, j + 1)
     to_armature: np.ndarray  # (4, 4)
-    own: bool  # its vertices are those of the mesh data, which can have shape keys
+    same_vertices: bool  # as the mesh data, which can then have shape keys
     painted: dict[str, np.ndarray] = field(default_factory=dict)
     shapes: dict[str, np.ndarray] = field(default_factory=dict)  # (n, 3)
     values: list[np.ndarray] = field(default_factory=list)  # of each clip (t, s)

@@ -386,7 +386,7 @@ def test_a_motion_that_never_settles_is_reported(monkeypatch):
         ),
         (
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
-            "final has no option obstacles; leave out, or use live",
+            'quality "final" has no option obstacles; leave it out, or use "live"',
         ),
         ({"simulation": {"substeps": 2}}, "chooses the number of substeps; leave out substeps"),
         (

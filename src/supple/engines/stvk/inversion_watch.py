@@ -200,7 +200,10 @@ def _restart(watch):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _restore(part, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Scale q by `part`, zero v and a; end the restoration if all samples are fine, or in time."""
+    """Scale q by `part`; set v and a to zero.
+
+    The restoration ends once all samples are well oriented, or after `LONGEST` seconds.
+    """
     for i in range(len(q)):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0

@@ -57,8 +57,8 @@ class CharacterActor(Actor):
     The first motion is by default the liveliest, and motions are by default the model's;
     without any, a test motion is played. `engine`, `flesh` and `damping` are options of
     `supple.bake`, `scaled_loads` and `feel` of `bake_simulator`. Obstacles among the further
-    options `simulation` stay fixed. With `may_stiffen`, motions that are too violent for the flesh
-    make it stiffer, as in `supple.bake`.
+    options `simulation` stay fixed. With `may_stiffen`, flesh is made stiffer for motions that are
+    too violent for it, as in `supple.bake`.
 
     At the end of a motion, `ending` ``"loop"`` continues with the next cycle, ``"restart"`` starts
     again, undeformed, and ``"stop"`` pauses. The frames equal those of `supple bake` bit for bit,

@@ -249,9 +249,9 @@ def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
         corrections = stored_array("corrections of the stiffness", corrections, shape)
     energies = model.trained_energies
     if energies is not None:
-        energies = stored_array("energies of the training", energies, (m,))
+        energies = stored_array("training energies", energies, (m,))
         if corrections is None or not energies.min() > 0:
-            raise SuppleError("energies of the training must be positive and need corrections")
+            raise SuppleError("training energies must be positive and need stiffness corrections")
         _check_definite(corrections[:m], r)
     return {
         "stiffness_corrections": corrections,
