@@ -186,7 +186,7 @@ def print_summary(figures: dict[str, Any]) -> None:
 
 
 def chosen_quality(figures: Mapping[str, Any]) -> list[str]:
-    """Return what quality auto chose and why; several texts if clips differ."""
+    """Return the choice of quality auto with its reason; several texts if clips differ."""
     texts = []
     for clip in figures.get("clips", [figures]):
         both = {**figures, **clip}

@@ -339,7 +339,7 @@ def _add_scaled_rows(count: int) -> Any:
         table: Any,
         places: Any,
         factors: Any,
-        own: Any,
+        first_factor: Any,
         at: Any,
         rows: Any,
         width: Any,
@@ -349,7 +349,7 @@ def _add_scaled_rows(count: int) -> Any:
         """Write Σ f_k t_k to `rows` rows at `out[at]`, or add it to them if `more`.
 
         Rows t_k, of int16 or float32, begin at `table[places[k] + at]` with a tuple `places`, and
-        their factors (width,) at `factors[own + k width]`.
+        their factors (width,) at `factors[first_factor + k width]`.
         """
 
         def write(code: VectorCode) -> None:
@@ -369,7 +369,8 @@ def _add_scaled_rows(count: int) -> Any:
                     total = code.multiply_add(factor, entries, total)
                 code.store(total, out, target)
 
-        return vector_kernel(write, (table, places, factors, own, at, rows, width, more, out))
+        arguments = (table, places, factors, first_factor, at, rows, width, more, out)
+        return vector_kernel(write, arguments)
 
     return intrinsic(typed)
 

@@ -164,7 +164,7 @@ def kept_model(
     anatomy: GivenAnatomy = None,
     **building: Any,
 ) -> PreparedModel | None:
-    """Return what `prepared_model` would return if the model is in the cache, else None.
+    """Return the result of `prepared_model` if the model is in the cache, else None.
 
     `source` must not be a model file.
     """

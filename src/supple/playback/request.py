@@ -349,7 +349,7 @@ class BakeRequest:
 
 
 def _implausible(baked: BakedMotion) -> str:
-    """Return why a bake of the full simulation is not plausible; "" if it is."""
+    """Return the reason why a bake of the full simulation is implausible; "" if it is plausible."""
     if "reset" in baked.report["limits"]:
         return "flesh without a solution restarts at rest"
     part = FleshMotion.of(baked).part

@@ -124,7 +124,7 @@ class Compliance:
         return self._transposed @ forces
 
     def mechanism(self) -> LoosePieceError:
-        """Return an error with the vertices of a part that is held and moves without resistance."""
+        """Return an error with the vertices of a part that moves freely, as on a hinge."""
         _, motion = self._shifted_modes(1)
         distances = np.linalg.norm(self.displacement(motion).reshape(-1, 3), axis=1)
         vertices = np.flatnonzero(distances > 0.1 * distances.max())

@@ -154,7 +154,10 @@ class _Excitation:
         return int((steps - 1) / STEPS_A_PERIOD * KEYS_A_PERIOD) + 4
 
     def simulate(self, drawn: Floats, steps: int, part: float) -> Shaking:
-        """Simulate steps under splines through random numbers at keys, times `part`."""
+        """Simulate `steps` steps under random accelerations, scaled by `part`.
+
+        The amplitude of each field is a spline through the numbers `drawn` (keys, f).
+        """
         times = np.arange(steps) / STEPS_A_PERIOD
         keys = np.arange(-1, len(drawn) - 1) / KEYS_A_PERIOD
         amounts = CubicSpline(keys, drawn)(times)
@@ -164,7 +167,7 @@ class _Excitation:
         return self._simulated(h, steps, lambda k: self.fields @ amounts[k])
 
     def play(self, loads: Singles, part: float) -> Shaking:
-        """Simulate each part of the motions with accelerations `loads` (n, 3, t), times `part`."""
+        """Simulate each part of the motions, with accelerations `part` · `loads` (n, 3, t)."""
         accelerations = part * loads.reshape(-1, loads.shape[2])[self.free].astype(np.float64)
         shakings = []
         for start in range(0, loads.shape[2], MOTION_STEPS):

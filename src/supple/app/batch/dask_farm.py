@@ -149,12 +149,12 @@ class DaskFarm:
 
     @property
     def slots(self) -> int:
-        """Return how many tasks the workers run in parallel."""
+        """Return the number of tasks that the workers run in parallel."""
         return max(1, sum(self._threads().values()))
 
     @property
     def most_models(self) -> int:
-        """Return how many models may be in use at once."""
+        """Return the largest number of models in use at once."""
         return 20 + self.slots
 
     def submit(self, task: Task) -> None:

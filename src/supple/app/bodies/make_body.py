@@ -89,7 +89,7 @@ def body_frequencies(model: StvkModel) -> Floats:
     try:
         squares = scipy.linalg.eigh(stiffness, model.mass, eigvals_only=True)
     except (ValueError, np.linalg.LinAlgError):
-        raise SuppleError("the body's mass is not positive; make it again") from None
+        raise SuppleError("the body's mass is not positive; make the body again") from None
     return np.sqrt(np.maximum(squares, 0.0)) / (2 * np.pi)
 
 

@@ -294,7 +294,10 @@ class _Numbers:
         return end
 
     def left(self) -> int:
-        """Return how many numbers a text section has left; 0 before any is taken, or if binary."""
+        """Return the count of unread numbers in a text section.
+
+        The result is 0 before any number is read, and for binary sections.
+        """
         return 0 if self.values is None else len(self.values) - self.at
 
     def text_count(self, what: str) -> int:

@@ -79,7 +79,7 @@ def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
 
 
 def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
-    """Return which points are neither inside the tets nor within `REACH` cells of them."""
+    """Return a mask of points that are neither inside the tets nor within `REACH` cells of them."""
     if len(tets) == 0:
         return np.ones(len(points), dtype=bool)
     reach = REACH * cell
