@@ -66,7 +66,7 @@ class PaperSolver:
         return True
 
     def _flesh_value(self, stage: StageProblem, p: Floats) -> float:
-        """Return the inertial, elastic and load terms of H at `x` and parameters (k,), summed, in J."""
+        """Return the terms of H in J: inertia, elasticity and loads, at `x` and parameters (k,)."""
         difference = (self.x - stage.target).reshape(-1)
         total = 0.5 / stage.tau**2 * float(difference @ (self._masses * difference))
         total += stage.springs.stiffness * self._body.energy(self.x, self.key)
