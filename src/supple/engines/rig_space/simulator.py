@@ -252,7 +252,10 @@ class RigSpaceSimulator(ContactSimulator):
         c: Floats,
         rate: Floats,
     ) -> None:
-        """Set pose, root and coordinates (K,), with rates; `past` is pose and root a `dt` ago."""
+        """Set the pose, the root, the coordinates `c` (K,) and their `rate`.
+
+        `past` has pose and root one `dt` earlier; None means they were the same.
+        """
         h, solver = self._h, self._solver
         earlier = (pose, root) if past is None else past
         solver.place(earlier[0], c - self._dt * rate)

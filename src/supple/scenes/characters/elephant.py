@@ -1,6 +1,7 @@
 """An elephant that walks, its trunk and belly free: the first example of Hahn et al. 2013, §5.
 
-An African elephant: it stands facing +z, its back 2 m above the ground, the trunk down to it.
+An African elephant: it stands facing +z, its back 2 m above the ground; its trunk reaches the
+ground.
 """
 
 from __future__ import annotations

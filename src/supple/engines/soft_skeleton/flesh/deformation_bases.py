@@ -51,12 +51,12 @@ def farthest_handles(
 def handle_weights(
     mesh: TetMesh, held: Ints, handles: Ints, energy: sp.csr_array | None = None
 ) -> sp.csr_array:
-    """Return weights (n, h): 1 at a handle, 0 at others and at bone, biharmonic between, and faded.
+    """Return biharmonic weights (n, h) of handles: 1 at a handle, 0 at the others and at bone.
 
-    They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes, or another
-    `energy` (n, n). With bone fixed the weights stay within −0.06 and 1 on a body where the
-    linearly precise energy of the Hessian overshoots from −4.5 to 6.4, as thin flesh has few
-    interior vertices.
+    The weights minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes,
+    or another `energy` (n, n). Small weights are faded to zero, see `faded`. With bone fixed the
+    weights stay within −0.06 and 1 on a body where the linearly precise energy of the Hessian
+    overshoots from −4.5 to 6.4, as thin flesh has few interior vertices.
     """
     n = len(mesh.vertices)
     fixed = np.concatenate([held, handles])

@@ -285,7 +285,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
 
 
 def _density_plot(rows: list[dict[str, Any]]) -> Figure:
-    """Draw forces and displacement errors against all tets, over the number of handles."""
+    """Draw forces relative to those of all tets, and displacement errors, over handles."""
     figure = new_figure((7.6, 3.8))
     labels = {"to_full_force": "force / that of all tets", "motion_error": "displacement error"}
     for axes, (key, text) in zip(figure.subplots(1, 2), labels.items(), strict=True):
