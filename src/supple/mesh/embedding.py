@@ -219,7 +219,7 @@ def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
-    """Return the squared distance to a tet; the point is beyond the plane of the nearest face."""
+    """Return the squared distance to a tet from a point with barycentric coordinates `b`."""
     nearest = np.inf
     for k in range(4):
         if b[k] < 0.0:

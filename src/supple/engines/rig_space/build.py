@@ -350,25 +350,26 @@ def _trained_poses(character: Character) -> list[Floats]:
 
 
 def unresolved_stiffness(
-    surface: SurfaceMesh, rig: Rig, mesh: TetMesh, moved: FleshRig, material: Material
+    surface: SurfaceMesh, rig: Rig, mesh: TetMesh, flesh_rig: FleshRig, material: Material
 ) -> Floats:
     """Return Σ_v a_v E_v/ℓ r_vᵀr_v (k, k), with r the skin's motion by shapes minus that of tets.
 
     a are areas, E Young's moduli, and ℓ is the tets' edge length: a cell of width ℓ that the skin
     shears by r resists like a layer of that thickness. Without this stiffness, eight shapes of
     cheeks and neck that move three vertices of a coarse head can cancel each other: weights went
-    from 0 to 1 in a step. `moved` is the rig on the tets, at rest with its Jacobian.
+    from 0 to 1 in a step. `flesh_rig` moves the tets; it is at rest, with its
+    Jacobian.
     """
-    k = len(moved.entries)
-    shapes = np.flatnonzero(moved.shapes)
+    k = len(flesh_rig.entries)
+    shapes = np.flatnonzero(flesh_rig.shapes)
     stiffness = np.zeros((k, k))
     if not len(shapes):
         return stiffness
     n = len(surface.vertices)
     embedding = embed_parts(surface, surface.vertices, np.arange(n), mesh)
     skin = np.empty((n, 3, len(shapes)))
-    rig_jacobian(rig, moved.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
-    tets = moved.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
+    rig_jacobian(rig, flesh_rig.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
+    tets = flesh_rig.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
     unresolved = skin.reshape(n, -1) - embedding @ tets
     stiffnesses = (
         surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)

@@ -268,7 +268,7 @@ class CharacterActor(Actor):
             self._start_motion(self.player.time)
 
     def swing(self, goals: tuple[SwingGoal, ...]) -> None:
-        """Find the stiffness at which flesh reaches the only goal in this motion, and set it."""
+        """Set the stiffness at which flesh reaches the goal in this motion; `goals` has one."""
         loop = self.ending == "loop"
         changed = None if self.anatomy is None else self.anatomy.tet_factors(self.model)
         flesh = self.flesh | {"feel": self.feel.stiffer(1.0, changed)}

@@ -189,7 +189,7 @@ def _write_identity(out: Floats) -> None:
 
 @compiled_fused
 def _write_moved_goal(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
-    """Write R̂ R̂₀ᵀ R₀: the first rotation R₀, rotated by the pose's motion from R̂₀ to R̂."""
+    """Write R̂ R̂₀ᵀ R₀: rotation R₀ at a step's start, rotated by the pose's change R̂ R̂₀ᵀ."""
     for i in range(3):
         for k in range(3):
             total = 0.0
