@@ -252,10 +252,7 @@ class RigSpaceSimulator(ContactSimulator):
         c: Floats,
         rate: Floats,
     ) -> None:
-        """Set the pose, the root, the coordinates `c` (K,) and their `rate`.
-
-        `past` has pose and root one `dt` earlier; None means they were the same.
-        """
+        """Set pose, root, coordinates `c` (K,) and `rate`; `past`: pose and root a step earlier."""
         h, solver = self._h, self._solver
         earlier = (pose, root) if past is None else past
         solver.place(earlier[0], c - self._dt * rate)
