@@ -60,7 +60,7 @@ def show_anatomy(sample: Sample, regions: list[dict[str, Any]]) -> None:
     palette = np.array([_colour(feels[sample.bones[k]]) for k in known])
     for mesh in sample.meshes:
         obj = bpy.data.objects.get(mesh.name)
-        if obj is None or not mesh.own:
+        if obj is None or not mesh.same_vertices:
             continue
         colours = palette[np.argmax(mesh.weights[:, known], axis=1)]
         if (rigid := mesh.painted.get(GROUPS["supple_rigid"])) is not None:

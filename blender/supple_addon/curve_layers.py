@@ -66,8 +66,8 @@ def read_curves(sample: Sample, path: Path) -> Added:
             back = _quaternion(rest["rotation"]).inverted()
             added.turns[bone] = np.array([back @ _quaternion(each) for each in at])
         elif what == "translation" and bone:
-            turn = np.array(_quaternion(rest["rotation"]).to_matrix())
-            added.places[bone] = (at - rest["translation"]) @ turn
+            rotation = np.array(_quaternion(rest["rotation"]).to_matrix())
+            added.places[bone] = (at - rest["translation"]) @ rotation
         elif what == "weights":
             mesh = sample.meshes[node - len(sample.bones) - 2]
             first = np.array(file.document["meshes"][rest["mesh"]]["weights"])

@@ -52,8 +52,8 @@ def write_sample(sample: Sample, path: Path) -> None:
 
 
 def _transform(matrix: np.ndarray) -> dict[str, list[float]]:
-    place, turn, scale = decompose(matrix)
-    return {"translation": place.tolist(), "rotation": turn.tolist(), "scale": scale.tolist()}
+    place, rotation, scale = decompose(matrix)
+    return {"translation": place.tolist(), "rotation": rotation.tolist(), "scale": scale.tolist()}
 
 
 def _write_bones(file: GlbWriter, sample: Sample) -> list[int]:
@@ -145,9 +145,11 @@ def _write_clip(
         target = {"node": node, "path": path}
         channels.append({"sampler": len(samplers) - 1, "target": target})
 
-    place, turn, scale = decompose(clip.world)
-    turn[1:] *= np.cumprod(np.where((turn[1:] * turn[:-1]).sum(axis=1) < 0, -1.0, 1.0))[:, None]
-    moving = [(1, place, turn, scale)]
+    place, rotation, scale = decompose(clip.world)
+    rotation[1:] *= np.cumprod(np.where((rotation[1:] * rotation[:-1]).sum(axis=1) < 0, -1.0, 1.0))[
+        :, None
+    ]
+    moving = [(1, place, rotation, scale)]
     for k, node in enumerate(joints[:-1]):
         moving.append((node, clip.places[:, k], clip.turns[:, k], clip.scales[:, k]))
     for node, *parts in moving:

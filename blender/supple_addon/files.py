@@ -243,7 +243,7 @@ def _own_meshes(character: Character) -> None:
 
 def _check_keys(character: Character, sample: Sample) -> None:
     for obj, mesh in zip(character.meshes, sample.meshes, strict=True):
-        if not keys_fit(obj, mesh.own):
+        if not keys_fit(obj, mesh.same_vertices):
             raise Problem(
                 f'flesh of "{obj.name}" needs a point cache, as its vertices come from modifiers; '
                 ".fbx files have none: write a .blend file"

@@ -75,7 +75,7 @@ def _add_layer(
 ) -> int:
     record = record_of(obj)
     try:
-        if keys_fit(obj, mesh.own):
+        if keys_fit(obj, mesh.same_vertices):
             return _add_keys(context, obj, mesh, clips, flesh, record)
         return _add_caches(obj, mesh, clips, flesh, record, caches)
     finally:
@@ -90,7 +90,7 @@ def sampled_objects(sample: Sample) -> tuple[bpy.types.Object, list[bpy.types.Ob
         if objects[-1] is None:
             raise Problem(f'"{name}" was removed or renamed during the simulation')
     for obj, mesh in zip(objects[1:], sample.meshes, strict=True):
-        if mesh.own and len(obj.data.vertices) != len(mesh.vertices):
+        if mesh.same_vertices and len(obj.data.vertices) != len(mesh.vertices):
             raise Problem(f'"{obj.name}" was edited during the simulation; give it flesh again')
     return objects[0], objects[1:]
 
@@ -105,7 +105,7 @@ def keys_fit(obj: bpy.types.Object, own: bool) -> bool:
 def check_place(sample: Sample) -> None:
     """Raise Problem if a point cache is needed and there is no folder for it."""
     for obj, mesh in zip(sampled_objects(sample)[1], sample.meshes, strict=True):
-        if not bpy.data.filepath and not keys_fit(obj, mesh.own):
+        if not bpy.data.filepath and not keys_fit(obj, mesh.same_vertices):
             raise Problem(
                 f'Save the file first: flesh of "{obj.name}" needs a point cache next to it, '
                 "as its vertices come from modifiers or are shared"

@@ -85,7 +85,7 @@ class Working:
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
         global _running
         if _running is not None:
-            self.report({"ERROR"}, f"Supple is at work: {_running.step.what}")
+            self.report({"ERROR"}, f"Supple is busy: {_running.step.what}")
             return {"CANCELLED"}
         try:
             self._steps = self.steps(context)

@@ -76,7 +76,7 @@ class MeshSample:
     material_names: list[str]
     weights: np.ndarray  # (n, j + 1)
     to_armature: np.ndarray  # (4, 4)
-    own: bool  # its vertices are those of the mesh data, which can have shape keys
+    same_vertices: bool  # as the mesh data, which can then have shape keys
     painted: dict[str, np.ndarray] = field(default_factory=dict)
     shapes: dict[str, np.ndarray] = field(default_factory=dict)  # (n, 3)
     values: list[np.ndarray] = field(default_factory=list)  # of each clip (t, s)
@@ -111,7 +111,7 @@ def sampled(
         meshes = [
             _rest_mesh(context, obj, character.armature, bones.names) for obj in character.meshes
         ]
-        samples, seen = [], []
+        samples, read_frames = [], []
         with _stages(context, character) as stages:
             for clip in clips:
                 with playing(character.armature, clip.action):
@@ -122,9 +122,9 @@ def sampled(
                         done += 1
                         yield done / total
                 samples.append(bones.sample(clip, rate, frames))
-                seen.append(frames)
+                read_frames.append(frames)
     for k, mesh in enumerate(meshes):
-        _add_shapes(mesh, samples, [frames.meshes[k] for frames in seen])
+        _add_shapes(mesh, samples, [frames.meshes[k] for frames in read_frames])
     return Sample(character.name, bones.names, bones.parents, bones.rest, meshes, samples)
 
 
@@ -158,8 +158,8 @@ class _Bones:
 
     def sample(self, clip: Clip, rate: float, frames: _Frames) -> ClipSample:
         parts, made = local_transforms(frames.poses, self.rest, self.parents)
-        moved = made @ np.linalg.inv(self.rest)
-        return ClipSample(clip, rate, frames.world, *parts, moved)
+        from_rest = made @ np.linalg.inv(self.rest)
+        return ClipSample(clip, rate, frames.world, *parts, from_rest)
 
 
 class _Seen:
@@ -189,21 +189,22 @@ class _Frames:
     ) -> None:
         self.poses[at], self.world[at] = bones.read(depsgraph)
         back = np.linalg.pinv(self.world[at])
-        for stage, seen in zip(stages, self.meshes, strict=True):
+        for stage, mesh_frames in zip(stages, self.meshes, strict=True):
             evaluated = stage.evaluated_get(depsgraph)
             vertices = evaluated.data.vertices
-            if len(vertices) != seen.vertices.shape[1]:
+            if len(vertices) != mesh_frames.vertices.shape[1]:
                 frame = depsgraph.scene.frame_current
                 raise Problem(
                     f'"{stage.data.name}" has {len(vertices):,} vertices at frame {frame} and '
-                    f"{seen.vertices.shape[1]:,} at rest; modifiers before the Armature add some"
+                    f"{mesh_frames.vertices.shape[1]:,} at rest; "
+                    "modifiers before the Armature add some"
                 )
-            vertices.foreach_get("co", seen.vertices[at].reshape(-1))
-            seen.placed[at] = back @ np.array(evaluated.matrix_world)
+            vertices.foreach_get("co", mesh_frames.vertices[at].reshape(-1))
+            mesh_frames.placed[at] = back @ np.array(evaluated.matrix_world)
             keys = stage.data.shape_keys
-            if seen.values and keys is not None:
+            if mesh_frames.values and keys is not None:
                 blocks = keys.evaluated_get(depsgraph).key_blocks
-                for name, values in seen.values.items():
+                for name, values in mesh_frames.values.items():
                     values[at] = blocks[name].value
 
 
@@ -309,7 +310,7 @@ def _rest_mesh(
         materials = np.empty(len(mesh.loop_triangles), np.int32)
         mesh.loop_triangles.foreach_get("material_index", materials)
         weights, painted = _weights(mesh, obj, armature, bones)
-        own = len(mesh.vertices) == len(obj.data.vertices) and not before
+        same_vertices = len(mesh.vertices) == len(obj.data.vertices) and not before
         names = [slot.material.name if slot.material else "" for slot in obj.material_slots]
     to_armature = back @ world
     sample = MeshSample(
@@ -320,10 +321,10 @@ def _rest_mesh(
         names or [""],
         weights,
         to_armature,
-        own,
+        same_vertices,
         painted,
     )
-    if own:
+    if same_vertices:
         sample.shapes = _key_shapes(obj, to_armature)
     return sample
 
@@ -397,21 +398,21 @@ def _add_shapes(mesh: MeshSample, clips: Sequence[ClipSample], seen: Sequence[_S
     skin = Skin(mesh.weights)
     count = len(mesh.shapes)
     shapes = np.array([*mesh.shapes.values()], np.float32).reshape(count, mesh.vertices.size)
-    left, farthest = [], 0.0
+    remainders, farthest = [], 0.0
     for clip, frames in zip(clips, seen, strict=True):
         values = np.array([*frames.values.values()]).reshape(len(shapes), len(clip.world)).T
         mesh.values.append(values)
         mesh.placed.append(frames.placed)
-        moved = _with_armature(clip.moved)
+        matrices = _with_armature(clip.moved)
         points = mesh.vertices
         if len(shapes):
             points = points + (values.astype(np.float32) @ shapes).reshape(-1, *points.shape)
-        posed = skin.posed(moved, points)
+        posed = skin.posed(matrices, points)
         placed = frames.placed.astype(np.float32)
         there = frames.vertices @ placed[:, :3, :3].transpose(0, 2, 1) + placed[:, None, :3, 3]
         there -= posed
         farthest = max(farthest, float(np.sqrt((there**2).sum(axis=2).max())))
-        left.append(there)
+        remainders.append(there)
     size = float(np.linalg.norm(np.ptp(mesh.vertices, axis=0)))
     if not np.isfinite(farthest):
         raise Problem(f'"{mesh.name}" is evaluated to positions that are not finite')
@@ -419,7 +420,7 @@ def _add_shapes(mesh: MeshSample, clips: Sequence[ClipSample], seen: Sequence[_S
         return
     before = [
         skin.unposed(_with_armature(clip.moved), each)
-        for clip, each in zip(clips, left, strict=True)
+        for clip, each in zip(clips, remainders, strict=True)
     ]
     differences, values = few_shapes(np.concatenate(before), WITHIN * size)
     start = 0

@@ -85,9 +85,9 @@ def local_transforms(
         local = poses[:, bone]
         above = made[:, parent] if parent >= 0 else None
         if above is not None:
-            gone = np.abs(np.linalg.det(above[:, :3, :3])) < FLAT**3
-            local = np.linalg.inv(np.where(gone[:, None, None], np.eye(4), above)) @ local
-            local[gone] = np.linalg.inv(rest[parent]) @ rest[bone]
+            flat = np.abs(np.linalg.det(above[:, :3, :3])) < FLAT**3
+            local = np.linalg.inv(np.where(flat[:, None, None], np.eye(4), above)) @ local
+            local[flat] = np.linalg.inv(rest[parent]) @ rest[bone]
         places[:, bone], turns[:, bone], scales[:, bone] = decompose(local)
         made[:, bone] = compose(places[:, bone], turns[:, bone], scales[:, bone])
         if above is not None:
@@ -149,15 +149,15 @@ def few_shapes(offsets: np.ndarray, within: float) -> tuple[np.ndarray, np.ndarr
     frames = np.asarray(offsets, np.float32).reshape(len(offsets), -1)
     squares, vectors = np.linalg.eigh((frames @ frames.T).astype(np.float64))
     values = vectors[:, ::-1] * np.sqrt(np.maximum(squares[::-1], 0))
-    left, shapes, kept = frames.copy(), [], []
+    residual, shapes, kept = frames.copy(), [], []
     for column in values.T:
-        farthest = np.sqrt((left.reshape(len(left), -1, 3) ** 2).sum(axis=2).max())
+        farthest = np.sqrt((residual.reshape(len(residual), -1, 3) ** 2).sum(axis=2).max())
         length = float(np.abs(column).max())
         if farthest <= within or length <= 1e-9 * within:
             break
         kept.append(column / length)
-        shapes.append(left.T @ (kept[-1] / (kept[-1] @ kept[-1])))
-        left -= np.outer(kept[-1], shapes[-1]).astype(np.float32)
+        shapes.append(residual.T @ (kept[-1] / (kept[-1] @ kept[-1])))
+        residual -= np.outer(kept[-1], shapes[-1]).astype(np.float32)
     count = len(shapes)
     stacked = np.array(shapes, np.float32).reshape(count, *offsets.shape[1:])
     return stacked, np.array(kept).reshape(count, len(frames)).T

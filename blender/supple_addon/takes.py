@@ -101,8 +101,8 @@ def _key_others(rig: bpy.types.Object, action: bpy.types.Action) -> None:
     if posed:
         rig.animation_data.action = action
     for bone in posed:
-        turn = "quaternion" if bone.rotation_mode == "QUATERNION" else "euler"
-        for channel in ("location", f"rotation_{turn}", "scale"):
+        mode = "quaternion" if bone.rotation_mode == "QUATERNION" else "euler"
+        for channel in ("location", f"rotation_{mode}", "scale"):
             bone.keyframe_insert(channel, frame=action.frame_range[0])
 
 
@@ -172,9 +172,9 @@ class _Others:
     """Animation of other objects, restored in each take; the exporter would make takes of it."""
 
     def __init__(self, armature: bpy.types.Object) -> None:
-        moved = [obj for obj in bpy.data.objects if obj != armature and obj.animation_data]
-        self._actions = [(obj.animation_data, obj.animation_data.action) for obj in moved]
-        tracks = [track for obj in moved for track in obj.animation_data.nla_tracks]
+        animated = [obj for obj in bpy.data.objects if obj != armature and obj.animation_data]
+        self._actions = [(obj.animation_data, obj.animation_data.action) for obj in animated]
+        tracks = [track for obj in animated for track in obj.animation_data.nla_tracks]
         self._tracks = [track for track in tracks if not track.mute]
         for track in self._tracks:
             track.mute = True

@@ -62,7 +62,7 @@ class Cached(NamedTuple):
 
     value: Any
     path: Path | None
-    found: bool
+    was_cached: bool
 
 
 def cache_folder() -> Path:

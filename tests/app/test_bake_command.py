@@ -219,7 +219,7 @@ def test_scenes_are_baked_by_name(capsys):
         (["worm.glb", "--motion", "clap"], 'did you mean "clip"?'),
         (["worm.glb", "-o", "no/where.glb"], "there is no folder no"),
         (["worm.glb", "-o", "worm.txt"], '".txt" files are not written'),
-        (["worm.glb", "-o", "worm.glb"], "is the file that is baked; give the result another name"),
+        (["worm.glb", "-o", "worm.glb"], "is the source file; give the result another name"),
         (["worm.glb", "-o", "folder.glb"], "is not a file"),
         (["worm.glb", "--from", "3"], "lasts from 0 to 0.8 s"),
         (["worm.glb", "--rate", "0"], "0 frames per second"),
@@ -257,7 +257,7 @@ def test_two_characters_are_one_too_many(capsys):
     b.save_glb(Path("pair.glb"))
     said = refused(capsys, "pair.glb")
     assert "pair.glb: has 2 characters" in said
-    assert "save each in a file of its own" in said
+    assert "save each in a separate file" in said
 
 
 def test_two_skins_on_the_same_joints_are_one_character():

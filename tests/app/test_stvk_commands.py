@@ -248,7 +248,7 @@ def spoilt(folder: Path) -> None:
         ("nan.obj", "not finite"),
         ("point.obj", "single point"),
         ("cut.veg", "cut.veg"),
-        ("loose.veg", "held by nothing"),
+        ("loose.veg", "has no fixed vertex"),
         ("knot.veg", "inverted"),
         ("post.xyz", '".xyz" files'),
         ("done.stvk", "a body already"),

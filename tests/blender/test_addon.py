@@ -179,7 +179,7 @@ def test_work_goes_on_from_a_timer_and_ends_in_one_message(blender: Any):
         "too far",
         "Supple: ValueError: odd",
         "not now",
-        "Supple is at work: counting",
+        "Supple is busy: counting",
         "Supple was cancelled; nothing is changed",
     ]
     assert found["status"][0] == "Supple: counting, 0 %"

@@ -168,7 +168,7 @@ def test_a_rig_that_does_not_close_jumps_and_its_flesh_is_carried_over():
     poses = motion.poses + 0.3 * motion.times[:, None] / PERIOD
     open_ended = Motion(motion.times, poses, motion.roots, "open")
     for engine in ("pose-space", "full"):
-        with pytest.warns(SuppleWarning, match="only its flesh closes"):
+        with pytest.warns(SuppleWarning, match="only the flesh is continuous"):
             baked = bake(bar(), open_ended, stepped_model("firm"), loop=True, engine=engine)
         added, size = offsets(baked), bar().surface.size
         assert not baked.report["seamless"]

@@ -199,19 +199,19 @@ def test_what_is_dialled_in_the_viewer_is_what_bake_takes(body: Character, tmp_p
         feel=start.feel,
     )
     dials = FeelDials(actor)
-    assert dials.dialled() == {"flesh": "soft"}
+    assert dials.file_feel() == {"flesh": "soft"}
     actor.stiffen(2.0)
     actor.damp(0.5)
-    assert dials.dialled() == {"flesh": "soft", "stiffness": 2.0, "damping": 0.5}
+    assert dials.file_feel() == {"flesh": "soft", "stiffness": 2.0, "damping": 0.5}
     assert actor.simulator.stiffness == pytest.approx(0.8)
     actor.end_with("stop")
     dials.percent = 0.2
     dials.swing()
-    kept = dials.dialled()
+    kept = dials.file_feel()
     assert kept["swing"] == ["0.2%"]
     file = actor.anatomy.save(tmp_path, "x.anatomy.json", kept) if actor.anatomy else None
     baked = bake(body, anatomy=str(file), quality="live", **SMALL)
     assert baked.report["peak_part"] == pytest.approx(0.002, rel=0.1)
     assert baked.report["swing"][0]["stiffness"] == pytest.approx(1.0, abs=0.15)
     actor.stiffen(3.0)
-    assert "swing" not in dials.dialled()
+    assert "swing" not in dials.file_feel()

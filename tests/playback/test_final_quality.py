@@ -371,7 +371,7 @@ def test_flesh_without_a_solution_restarts_and_this_is_said(monkeypatch):
 
 def test_a_motion_that_never_settles_is_reported(monkeypatch):
     monkeypatch.setattr(refined_player, "MOST_SUBSTEPS", 2)
-    with pytest.warns(SuppleWarning, match=r"in 1 of 1 stretches.* halving the time step still"):
+    with pytest.warns(SuppleWarning, match=r"in 1 of 1 segments.* halving the time step still"):
         assert not final().report["converged"]
 
 
@@ -386,7 +386,7 @@ def test_a_motion_that_never_settles_is_reported(monkeypatch):
         ),
         (
             {"engine": "pose-space", "simulation": {"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}},
-            "final has no option obstacles; leave out, or use live",
+            'quality "final" has no option obstacles; leave it out, or use "live"',
         ),
         ({"simulation": {"substeps": 2}}, "chooses the number of substeps; leave out substeps"),
         (

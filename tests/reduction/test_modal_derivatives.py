@@ -181,7 +181,7 @@ def test_chosen_tets_add_up_and_threads_do_not_change_bits():
     finally:
         numba.set_num_threads(threads)
     np.testing.assert_array_equal(alone, whole)
-    with pytest.raises(SuppleError, match="tet 99999 is not there"):
+    with pytest.raises(SuppleError, match="tet 99999 does not exist"):
         second_forces(body, rest, everything, a, a, tets=[99999])
     with pytest.raises(SuppleError, match="inverts"):
         second_forces(body, -rest, everything, a, a)

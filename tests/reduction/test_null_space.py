@@ -143,7 +143,7 @@ def test_wrong_sizes_are_refused():
     bad = sp.csr_array(([np.nan], ([1], [4])), shape=(3, 15))
     with pytest.raises(SuppleError, match="row 1 has a value that is not finite"):
         null_space(bad, 5)
-    with pytest.raises(SuppleError, match="free vertex 5 is not there"):
+    with pytest.raises(SuppleError, match="free vertex 5 does not exist"):
         null_space(None, 5, [5])
     with pytest.raises(SuppleError, match="list of whole numbers"):
         null_space(None, 5, [0.5])

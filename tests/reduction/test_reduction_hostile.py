@@ -83,7 +83,7 @@ def test_a_regions_vertices_are_whole_numbers() -> None:
             'vertices of region "a" must be a list of whole numbers', Region, "a", vertices, [1]
         )
     refused("no vertices", Region, "a", [], [])
-    refused("fixed vertex 9 is not there", Region.whole, 4, [9])
+    refused("fixed vertex 9 does not exist", Region.whole, 4, [9])
     refused("list of whole numbers", Region.whole, 4, [0.5])
     refused("positive whole number", Region.whole, 2.5)
 
@@ -93,8 +93,8 @@ def test_cubature_vertices_are_there_and_different() -> None:
     a = np.random.default_rng(0).standard_normal((len(it.rest), 3, 4))
     parts = (it.basis,), (it.region,), it.mass
     for vertices, said in (
-        ([-1, 3], "cubature vertex -1 is not there"),
-        ([3, 1_000_000], "cubature vertex 1000000 is not there"),
+        ([-1, 3], "cubature vertex -1 does not exist"),
+        ([3, 1_000_000], "cubature vertex 1000000 does not exist"),
         ([15.9, 16.0], "list of whole numbers"),
         ([True, False], "list of whole numbers"),
         ([7, 7], "listed twice"),

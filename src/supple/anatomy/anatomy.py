@@ -106,7 +106,10 @@ class Anatomy:
 
     @cached_property
     def riding(self) -> Bools:
-        """Mask (n̄,) of components that follow the rig completely; if all do, but the largest."""
+        """Mask (n̄,) of components that follow the rig completely.
+
+        If all components do, the mask omits the largest.
+        """
         stays = np.bincount(self.part[~self.apart], minlength=int(self.part.max()) + 1) > 0
         if not stays.any():
             stays[np.bincount(self.part, self.surface.vertex_areas()).argmax()] = True

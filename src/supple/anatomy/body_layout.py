@@ -208,8 +208,8 @@ class BodyLayout:
         if len(fingers) < FINGERS:
             return
         tips = np.mean([self.regions.tip(each, self._gate(each)) for each in fingers], axis=0)
-        away = np.linalg.norm(self.regions.centres - tips, axis=1)
-        stump = max(self.trunk, key=lambda each: away[each])
+        distances = np.linalg.norm(self.regions.centres - tips, axis=1)
+        stump = max(self.trunk, key=lambda each: distances[each])
         if roles[stump].role == "hand" and self.regions.areas[stump] < MOST_STUMP:
             roles[stump].own_share = 0.0
             roles[stump].reasons.append("where it was cut off")

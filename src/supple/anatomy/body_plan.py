@@ -167,12 +167,12 @@ def _nearest_vertices(vertices: Floats, triangles: Ints, points: Floats) -> Ints
     tree.init(vertices, triangles)
     _, triangle, place = tree.squared_distance(vertices, triangles, points)
     corners = triangles[triangle]
-    away = np.linalg.norm(vertices[corners] - place[:, None], axis=2)
-    return corners[np.arange(len(corners)), away.argmin(axis=1)]
+    distances = np.linalg.norm(vertices[corners] - place[:, None], axis=2)
+    return corners[np.arange(len(corners)), distances.argmin(axis=1)]
 
 
 def _leave_body(anatomy: Anatomy, starts: Floats, ends: Floats) -> Bools:
-    """Return the mask (m,) of segments that leave the body."""
+    """Return the mask (m,) of segments that are partly outside the body."""
     outside = np.zeros(len(starts), bool)
     for part in (0.25, 0.5, 0.75):
         outside |= anatomy.balls.depth(starts + part * (ends - starts)) < 0
@@ -209,8 +209,8 @@ def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
     if not kept.any():
         return kept
     cell = typical_edge(mesh)
-    away = locate(skin, TetMesh(mesh.vertices, mesh.tets[kept])).distance
-    missing = np.flatnonzero(away > MOST_AWAY * cell)
+    distances = locate(skin, TetMesh(mesh.vertices, mesh.tets[kept])).distance
+    missing = np.flatnonzero(distances > MOST_AWAY * cell)
     if len(missing):
         kept[locate(skin[missing], mesh).tet] = True
     return kept
@@ -308,9 +308,9 @@ def _joined(pieces: Sequence[tuple[TetMesh, Ints]]) -> TetMesh:
 def anatomical_material(anatomy: Anatomy) -> Material:
     """Return flesh for a body of size h: E = 1.2·10⁴ Pa (h / 2 m)² min(1, R_trunk / (0.077 h))².
 
-    The trunk's radius corrects the size, which spread arms enlarge: a sumo was 2.8 times too stiff.
-    The factor is at most 1: otherwise a cow's trunk moved half as much. The flesh is soft at rest,
-    as it stiffens under strain.
+    R_trunk is the trunk's radius. It corrects the size, which includes spread arms: without it, the
+    flesh of a sumo wrestler is 2.8 times too stiff. The last factor is at most 1, because a larger
+    one halves the motion of a cow's trunk. The flesh is soft at rest, as it stiffens under strain.
     """
     size = anatomy.surface.size
     stout = anatomy.trunk_radius / (TRUNK_RADIUS * size)

@@ -84,8 +84,8 @@ def hard_warning(anatomy: Anatomy, character: Character) -> str | None:
     parts, areas = hard_parts(anatomy, character), anatomy.surface.vertex_areas()
     shares = np.bincount(parts["of_vertex"] + 1, areas / areas.sum(), len(parts["names"]) + 1)
     shares[0] = 0.0  # the skin that is not hard
-    asked = np.isin(parts["reasons"], (BY_FILE, PAINTED))
-    if anatomy.hard_part - float(shares[1:][asked].sum()) <= MOSTLY_HARD:
+    chosen_by_user = np.isin(parts["reasons"], (BY_FILE, PAINTED))
+    if anatomy.hard_part - float(shares[1:][chosen_by_user].sum()) <= MOSTLY_HARD:
         return None
     hard = HardSkin(anatomy.hard, anatomy.hard_part, tuple(listed_parts(parts, shares)))
     return f"{character.name}: {hard.text()}; it follows the rig. If it should move, {SOFTER}"

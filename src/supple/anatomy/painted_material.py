@@ -306,8 +306,8 @@ def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
     """Return values with a row for each pose, and whether one row was given for all poses."""
     array = numbers(f"painted {quantity}", values)
     if array.ndim == 0:
-        whole = f"material=Material(…, {quantity}={array:g})"
-        raise SuppleError(f"painted {quantity} is one number; for the whole body use {whole}")
+        example = f"material=Material(…, {quantity}={array:g})"
+        raise SuppleError(f"painted {quantity} is one number; for the whole body use {example}")
     if array.ndim not in (1, 2) or array.size == 0:
         raise SuppleError(
             f"painted {quantity} has shape {array.shape}; give a value for each vertex of the "

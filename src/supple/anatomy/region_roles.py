@@ -85,11 +85,12 @@ def _doubted_names(
 ) -> dict[int, str]:
     """Return reasons why the shape decides about a region and not its name, by region.
 
-    `named` (k,) are the roles by name. One of a pair is no spine, the middle of a body is no part
-    of a limb, a hand is not between the trunk and its forearm, and both sides have the same parts.
-    If many names are wrong, none counts.
+    `named` (k,) are the roles by name. The shape contradicts the name of a region that is one of a
+    pair and is called spine, is in the middle of the body and is called a part of a limb, is called
+    hand and lies between the trunk and a forearm, or has another name than its twin. If the shape
+    contradicts many names, no name counts.
     """
-    r, found = shape.regions, {}
+    r, reasons = shape.regions, {}
     for region, role in enumerate(named):
         if role is None:
             continue
@@ -98,25 +99,25 @@ def _doubted_names(
         limbs = [each for each in shape.limbs if shape.above[each] == region]
         large = sum(shape.weight[each] > SMALL_PAIR and r.twins[each] >= 0 for each in limbs)
         if role == "trunk" and not sided and paired and region not in shape.trunk:
-            found[region] = "it is one of a pair outside the trunk"
+            reasons[region] = "it is one of a pair outside the trunk"
         elif role in NO_MIDDLE and region == shape.root and not r.sides[region] and large >= 2:
-            found[region] = "it is the middle of a body with limbs"
+            reasons[region] = "it is the middle of a body with limbs"
         elif role in (*LIMB_PARTS, *ENDS) and sided and middle and shape.limbs:
-            found[region] = "it is in the middle, not on one side"
+            reasons[region] = "it is in the middle, not on one side"
         elif paired and named[twin] not in (None, role, "prop") and role != "prop":
-            found[region] = f'the same part on the other side is called "{names[twin]}"'
+            reasons[region] = f'the same part on the other side is called "{names[twin]}"'
     for limb in shape.limbs:
         inside = shape.subtree(limb)
         ends = [each for each in inside if named[each] in ENDS]
         inner = {k for k in inside if _is_inner(names[k], named[k])}
         if any(not inner.isdisjoint(shape.subtree(each)) for each in ends):
-            found |= dict.fromkeys(inside, "the names of its limb are in another order")
+            reasons |= dict.fromkeys(inside, "the names of its limb are in another order")
     all_named = [region for region, role in enumerate(named) if role is not None]
-    if len(found) > MOST_DOUBTED * len(all_named):
-        found = dict.fromkeys(all_named, "the names fit another body")
+    if len(reasons) > MOST_DOUBTED * len(all_named):
+        reasons = dict.fromkeys(all_named, "the names fit another body")
     return {
         region: f'the shape decides, not the name "{names[region]}" ({named[region]}): {why}'
-        for region, why in found.items()
+        for region, why in reasons.items()
         if named[region] is not None
     }
 

@@ -74,9 +74,9 @@ class MeasuredSkin:
         grown: list[Outgrowth] = []
         if mirror is not None:
             middle = np.flatnonzero(regions.sides == 0).tolist()
-            seen = np.where(hidden | pieces.loose, 0.0, area)
+            visible_area = np.where(hidden | pieces.loose, 0.0, area)
             grown = outgrowths(
-                surface, balls, thickness, seen, regions, middle, mirror, body.vertices
+                surface, balls, thickness, visible_area, regions, middle, mirror, body.vertices
             )
         names = tuple(rig.skeleton.names)
         roles = joint_roles(names, parents.tolist())
@@ -151,7 +151,7 @@ class SkinMaps:
     def _apply_joints_without_regions(
         self, skin: MeasuredSkin, entries: Mapping[str, RegionEntry], shares: Floats
     ) -> None:
-        """Make skin hard that follows joints named hand, foot and the like without a region."""
+        """Harden the skin of joints that have no region and whose names have hard roles."""
         for joint, (name, role) in enumerate(zip(skin.names, skin.name_roles, strict=True)):
             if name in entries or role is None or ROLES[role] >= HARD:
                 continue
@@ -161,7 +161,7 @@ class SkinMaps:
                 self.role[weights >= LEADS] = role
 
     def _skull_below_ears(self) -> None:
-        """Set the role head where an ear is too thick, such as a forehead on an ear's joint."""
+        """Change the role ear to head where the skin is too thick for an ear."""
         head, ear = self.role == "head", (self.role == "ear") & ~self.edited
         if head.any() and ear.any():
             skull = ear & (self.thickness > THICK_EAR * np.median(self.thickness[head]))
@@ -281,11 +281,11 @@ def back_side(surface: SurfaceMesh, role: NDArray[np.str_], radius: float) -> Fl
         centre = np.average(surface.vertices[trunk], axis=0, weights=area[trunk])
     below = np.average(surface.vertices[limbs], axis=0, weights=area[limbs]) - centre
     below -= (below @ axis) * axis
-    away = float(np.linalg.norm(below))
-    certain = np.clip(away / (BESIDE * radius) - 1, 0.0, 1.0)
+    distance = float(np.linalg.norm(below))
+    certain = np.clip(distance / (BESIDE * radius) - 1, 0.0, 1.0)
     if certain == 0:
         return none
-    facing: Floats = _normals(surface) @ (-below / away)
+    facing: Floats = _normals(surface) @ (-below / distance)
     return certain * facing
 
 

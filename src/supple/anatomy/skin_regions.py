@@ -358,7 +358,10 @@ def _tree(
 def _regions_of_joints(
     joints: Ints, skeleton: Skeleton, skin: Floats, of_vertex: Ints, area: Floats, totals: Floats
 ) -> Ints:
-    """Return a region (J,) for each joint: its own, else a joint's above, or the nearest."""
+    """Return a region (J,) for each joint.
+
+    A joint without a region has the region of the nearest joint above it, or else the nearest one.
+    """
     regions = np.full(skeleton.n_joints, -1, np.int64)
     regions[joints] = np.arange(len(joints))
     for joint, above in enumerate(skeleton.parents):

@@ -117,8 +117,10 @@ class Mirror:
         shared = (weighed.T @ (counterpart @ weights)).toarray()
         norms = np.sqrt(np.maximum((weighed.multiply(weights)).sum(axis=0), 1e-300))
         likeness = 0.5 * (shared + shared.T) / (norms[:, None] * norms[None])
-        away = np.linalg.norm(_mirrored(joints, normal, offset)[:, None] - joints[None], axis=2)
-        likeness += np.where(likeness > 0, OVERLAP * np.exp(-((away / NEAR) ** 2)), 0.0)
+        distances = np.linalg.norm(
+            _mirrored(joints, normal, offset)[:, None] - joints[None], axis=2
+        )
+        likeness += np.where(likeness > 0, OVERLAP * np.exp(-((distances / NEAR) ** 2)), 0.0)
         depth = np.zeros(len(parents), np.int64)
         for child, above in enumerate(parents):
             depth[child] = depth[above] + 1 if above >= 0 else 0
@@ -183,9 +185,9 @@ class _Skin:
                 continue  # the same plane again
             plane = self.fitted(axis)
             if plane is not None:
-                away = self.nearest(_mirrored(self.places, *plane))[1]
-                off = float(np.minimum(away, 2 * NEAR).mean())
-                scored.append((off, float((away < NEAR).mean()), *plane))
+                distances = self.nearest(_mirrored(self.places, *plane))[1]
+                off = float(np.minimum(distances, 2 * NEAR).mean())
+                scored.append((off, float((distances < NEAR).mean()), *plane))
         planes: list[tuple[Floats, float]] = []
         smallest = min((each[0] for each in scored), default=0.0)
         for off, common, normal, offset in sorted(scored, key=lambda each: each[0]):
@@ -202,8 +204,11 @@ class _Skin:
         """
         offset = float(self.places.mean(axis=0) @ normal)
         for round_ in range(ROUNDS):
-            there, away, _ = self.nearest(_mirrored(self.places, normal, offset))
-            near = away <= max(np.quantile(away, 0.5), NEAR) if round_ < 2 else away < 2 * NEAR
+            there, distances, _ = self.nearest(_mirrored(self.places, normal, offset))
+            if round_ < 2:
+                near = distances <= max(np.quantile(distances, 0.5), NEAR)
+            else:
+                near = distances < 2 * NEAR
             if near.sum() < 8:
                 return None
             plane = _between(self.places[near], there[near], normal)
@@ -216,8 +221,8 @@ class _Skin:
         """Return the plane refined on vertices whose mirror images are vertices."""
         tree = cKDTree(self.vertices)
         for _ in range(3):
-            away, there = tree.query(_mirrored(self.vertices, normal, offset))
-            near = away < EXACT
+            distances, there = tree.query(_mirrored(self.vertices, normal, offset))
+            near = distances < EXACT
             if near.mean() < 0.5:
                 break
             normal, offset = _between(self.vertices[near], self.vertices[there[near]], normal)
@@ -232,8 +237,8 @@ class _Skin:
 
     def counterpart(self, normal: Floats, offset: float) -> sp.csr_array:
         """Return interpolation weights (n̄, n̄) at mirror images of vertices; empty rows if far."""
-        place, away, triangle = self.nearest(_mirrored(self.vertices, normal, offset))
-        rows = np.flatnonzero(away < NEAR)
+        place, distances, triangle = self.nearest(_mirrored(self.vertices, normal, offset))
+        rows = np.flatnonzero(distances < NEAR)
         corners = self.triangles[triangle[rows]]
         a, b, c = (np.ascontiguousarray(self.vertices[corners[:, k]]) for k in range(3))
         shares = igl.barycentric_coordinates(place[rows], a, b, c)

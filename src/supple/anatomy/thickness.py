@@ -94,7 +94,7 @@ class InscribedBalls:
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
         points, within = self._local(surface.vertices), np.ones(len(normals), bool)
         for sign in (1, -1):
-            within &= self._turns(points + sign * ABOVE * normals) > 0.5
+            within &= self._winding_numbers(points + sign * ABOVE * normals) > 0.5
         return within
 
     def _local(self, points: Floats) -> Floats:
@@ -122,20 +122,24 @@ class InscribedBalls:
             shrinking, nearest = shrinking[inside], nearest[inside]
             if not len(shrinking):
                 break
-            away = nearest - touched[shrinking]
-            along = np.einsum("ij,ij->i", away, inward[shrinking])
-            length = np.einsum("ij,ij->i", away, away)
+            offsets = nearest - touched[shrinking]
+            along = np.einsum("ij,ij->i", offsets, inward[shrinking])
+            length = np.einsum("ij,ij->i", offsets, offsets)
             # The ball that touches both points; points of the same facet do not shrink it.
             fits = np.where(along > 1e-9, length / np.maximum(2 * along, 1e-9), 0.0)
             radii[shrinking] = np.minimum(fits, radii[shrinking])
         centres = touched + radii[:, None] * inward
-        within = self._turns(centres) > 0.5
+        within = self._winding_numbers(centres) > 0.5
         kept = within & (radii > 1e-4)
         return centres[kept], radii[kept]
 
-    def _turns(self, points: Floats) -> Floats:
+    def _winding_numbers(self, points: Floats) -> Floats:
         """Return the winding number (n,) of the surface around points."""
-        return np.zeros(len(points)) if self._distance is None else self._distance._turns(points)
+        return (
+            np.zeros(len(points))
+            if self._distance is None
+            else self._distance._winding_numbers(points)
+        )
 
 
 def _exposed(vertices: Floats, facing: Ints) -> Ints:
@@ -148,8 +152,8 @@ def _exposed(vertices: Floats, facing: Ints) -> Ints:
     winding = igl.FastWindingNumberBVH()
     winding.init(vertices, facing)
     above = np.abs(winding.winding_number(corners.mean(axis=1) + ABOVE * normals))
-    seen = facing[above < 0.5]
-    return np.ascontiguousarray(seen) if len(seen) else facing
+    exposed = facing[above < 0.5]
+    return np.ascontiguousarray(exposed) if len(exposed) else facing
 
 
 def _spread(areas: Floats, count: int) -> tuple[Ints, Floats]:
@@ -247,8 +251,8 @@ def _to_bones(points: Floats, bones: Bones) -> Floats:
         part = np.zeros(len(points))
         if squared > 0:
             part = np.clip((points - start) @ along / squared, 0.0, 1.0)
-        away = points - start - part[:, None] * along
-        np.minimum(nearest, np.linalg.norm(away, axis=1), out=nearest)
+        offsets = points - start - part[:, None] * along
+        np.minimum(nearest, np.linalg.norm(offsets, axis=1), out=nearest)
     return nearest
 
 

@@ -87,9 +87,9 @@ def flesh_rows(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
             before = f"{_short(clip['motion'])}: " if len(clips) > 1 else ""
             rows.append(("flesh", before + _moves(clip)))
     for goal in figures.get("swing", ()):
-        reached, asked = length_text(goal["reached"]), length_text(goal["goal"])
+        reached, goal_length = length_text(goal["reached"]), length_text(goal["goal"])
         stiff = f"{goal['stiffness']:.3g} times as stiff"
-        text = f"{_short(goal['region'])}: {reached} of {asked}, {stiff}"
+        text = f"{_short(goal['region'])}: {reached} of {goal_length}, {stiff}"
         rows.append(("swing", text))
     if "hard" in figures:
         rows.append(("hard", _hard(figures)))
@@ -186,7 +186,7 @@ def print_summary(figures: dict[str, Any]) -> None:
 
 
 def chosen_quality(figures: Mapping[str, Any]) -> list[str]:
-    """Return what quality auto chose and why; several texts if clips differ."""
+    """Return the choice of quality auto with its reason; several texts if clips differ."""
     texts = []
     for clip in figures.get("clips", [figures]):
         both = {**figures, **clip}

@@ -86,8 +86,9 @@ def run_build(
 def _builder_options(
     source: CharacterSource, options: BuildOptions, row: Engine, values: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the builder's options: given options override a scene's, these the flesh's.
+    """Return the builder's options.
 
+    Options of the command override those of a scene, which override those of the flesh preset.
     `values` is the result of `flesh_values`.
     """
     given = options.building()

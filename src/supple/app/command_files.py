@@ -66,7 +66,7 @@ def check_place(output: Path, source: Path | None = None) -> None:
         if output.exists() and not output.is_file():
             raise SuppleError(f"{output}: cannot be written; it is not a file")
         if source is not None and output.exists() and source.exists() and output.samefile(source):
-            raise SuppleError(f"{output}: is the file that is baked; give the result another name")
+            raise SuppleError(f"{output}: is the source file; give the result another name")
         if not output.parent.is_dir():
             raise SuppleError(f"{output}: there is no folder {output.parent}")
         _try_to_write(output.parent)

@@ -80,11 +80,11 @@ def _lines(processes: list[Any]) -> Iterator[str]:
 
     for process in processes:
         Thread(target=listen, args=(process,), daemon=True).start()
-    left = len(processes)
-    while left:
+    running = len(processes)
+    while running:
         line = lines.get()
         if line is None:
-            left -= 1
+            running -= 1
         else:
             yield line
 
@@ -130,7 +130,9 @@ def remove_compiled() -> dict[str, Any]:
     for path in _files():
         with suppress(OSError):
             path.unlink()
-    left = len(_files())
-    if left:
-        raise SuppleError(f"{left} files of compiled code cannot be removed; check who owns them")
+    remaining = len(_files())
+    if remaining:
+        raise SuppleError(
+            f"{remaining} files of compiled code cannot be removed; check who owns them"
+        )
     return {"removed": before["files"], "megabytes": before["megabytes"]}

@@ -159,7 +159,7 @@ class CodeFiles:
         return entry if isinstance(entry, StoredEntry) else None
 
     def save_entry(self, args: tuple[Any, ...], entry: StoredEntry) -> None:
-        """Write an entry."""
+        """Write an entry to disk."""
         self._save(self.name(args) + ENTRY, entry)
 
     def load_part(self, args: tuple[Any, ...]) -> StoredPart | None:
@@ -167,7 +167,7 @@ class CodeFiles:
         return _part(self._source, self.name(args))
 
     def save_part(self, args: tuple[Any, ...], part: StoredPart) -> None:
-        """Write a part."""
+        """Write a part to disk, with the names of the parts that it calls."""
         _units[part.unit.name] = part.unit
         calls: Any = tuple((each.home, each.name) for each in part.unit.calls)
         self._save(self.name(args) + PART, replace(part, unit=replace(part.unit, calls=calls)))

@@ -103,7 +103,7 @@ class _Linked:
             self.module.link_in(library._get_module_for_linking(), preserve=True)
 
     def close(self) -> None:
-        """Make all functions internal that are not visible outside."""
+        """Give internal linkage to all functions except those in `open` and unresolved symbols."""
         unresolved = {
             each.name.removeprefix(_UNRESOLVED)
             for each in self.module.global_variables
@@ -219,13 +219,13 @@ class KernelLibrary(JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         """Return all code, for linking into one of Numba's own libraries."""
         if self._shared_module is None:
-            module = self._whole()
+            module = self._with_calls()
             for name in self._own:
                 module.get_function(name).linkage = "linkonce_odr"
             self._shared_module = module
         return self._shared_module
 
-    def _whole(self) -> Any:
+    def _with_calls(self) -> Any:
         """Link this library with all units that it calls."""
         unit = self.unit
         linked = _Linked(binding.parse_bitcode(unit.bitcode), self._own)
@@ -239,7 +239,7 @@ class KernelLibrary(JITCodeLibrary):
 
     def _emit(self) -> None:
         """Generate machine code."""
-        module = self._whole()
+        module = self._with_calls()
         module.name = self._final_module.name
         self._final_module = module
         self._optimize_final_module()

@@ -339,7 +339,7 @@ def _add_scaled_rows(count: int) -> Any:
         table: Any,
         places: Any,
         factors: Any,
-        own: Any,
+        first_factor: Any,
         at: Any,
         rows: Any,
         width: Any,
@@ -349,11 +349,11 @@ def _add_scaled_rows(count: int) -> Any:
         """Write Σ f_k t_k to `rows` rows at `out[at]`, or add it to them if `more`.
 
         Rows t_k, of int16 or float32, begin at `table[places[k] + at]` with a tuple `places`, and
-        their factors (width,) at `factors[own + k width]`.
+        their factors (width,) at `factors[first_factor + k width]`.
         """
 
         def write(code: VectorCode) -> None:
-            table, places, factors, own, at, rows, width, more, out = code.args
+            table, places, factors, first_factor, at, rows, width, more, out = code.args
             builder = code.builder
             none = ir.Constant(_SINGLES, [0.0] * LANES)
             begins = [code.at(builder.extract_value(places, k), at) for k in range(count)]
@@ -365,11 +365,12 @@ def _add_scaled_rows(count: int) -> Any:
                     entries = code.load(table, code.at(begin, place))
                     if entries.type != _SINGLES:
                         entries = builder.sitofp(entries, _SINGLES)
-                    factor = code.load(factors, code.at(own, column, (width, k)))
+                    factor = code.load(factors, code.at(first_factor, column, (width, k)))
                     total = code.multiply_add(factor, entries, total)
                 code.store(total, out, target)
 
-        return vector_kernel(write, (table, places, factors, own, at, rows, width, more, out))
+        arguments = (table, places, factors, first_factor, at, rows, width, more, out)
+        return vector_kernel(write, arguments)
 
     return intrinsic(typed)
 

@@ -82,8 +82,8 @@ def _multiply_quaternion_rows(
             mixed = rows.times(rows.lanes(f, 0, 1, 2, 0), rows.lanes(q, 3, 3, 3, 0))
             mixed = rows.times(rows.lanes(f, 1, 2, 0, 1), rows.lanes(q, 2, 0, 1, 1), mixed)
             rest = rows.times(rows.lanes(f, 2, 0, 1, 2), rows.lanes(q, 1, 2, 0, 2))
-            whole = rows.minus(rows.times(rows.lanes(f, 3, 3, 3, 3), q), rest)
-            rows.store_row(rows.times(mixed, signs, whole), quaternions, k)
+            scalars = rows.minus(rows.times(rows.lanes(f, 3, 3, 3, 3), q), rest)
+            rows.store_row(rows.times(mixed, signs, scalars), quaternions, k)
 
     return vector_kernel(write, (table, near, shares, quaternions, count))
 

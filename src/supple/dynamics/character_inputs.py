@@ -33,9 +33,9 @@ LARGEST_RUN = 4 * 2**30
 
 def checked_vertex(vertex: Any, n_vertices: int, whose: str) -> int:
     """Return the checked index of a vertex; `whose` names the mesh, such as "the skin"."""
-    whole = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
-    if not (whole and 0 <= vertex < n_vertices):
-        named = str(vertex) if whole else shown(vertex, 40)
+    is_index = isinstance(vertex, int | np.integer) and not isinstance(vertex, bool)
+    if not (is_index and 0 <= vertex < n_vertices):
+        named = str(vertex) if is_index else shown(vertex, 40)
         raise SuppleError(
             f"force on vertex {named}, which does not exist; {whose} has vertices "
             f"0 to {n_vertices - 1}"

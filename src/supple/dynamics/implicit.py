@@ -261,7 +261,7 @@ class ImplicitSolver:
 
 
 def _values_in(pattern: sp.csr_array, matrix: sp.csr_array) -> Floats:
-    """Return the values of `matrix` at the entries of `pattern`, a superset of its own."""
+    """Return the values of `matrix` at the entries of `pattern`, which has all its entries."""
 
     def keys(a: sp.csr_array) -> NDArray[np.int64]:
         rows = np.repeat(np.arange(a.shape[0], dtype=np.int64), np.diff(a.indptr))

@@ -1,6 +1,6 @@
 """The table of time integrators, which all engines read.
 
-One implicit stage makes all of them. It starts from a displacement u* and velocity v* and lasts τ:
+All have one implicit stage, which starts from a displacement u* and a velocity v* and lasts τ:
 M (v⁺ − v*)/τ = F(u⁺, v⁺) with u⁺ = u* + τ v⁺. An integrator is given by the coefficients of its
 start, u* = (c u − c⁻ u⁻)/d + λ v and v* = (c v − c⁻ v⁻)/d + λ a, and by τ:
 
@@ -137,8 +137,8 @@ class Integrator:
         u_end, v_end = stage(u, v, tau)
         a_end = (v_end - v) / tau
         if self.extrapolation != 1:
-            whole, back = self.extrapolation, self.extrapolation - 1
-            u_end, v_end = whole * u_end - back * start.u, whole * v_end - back * start.v
+            weight, back = self.extrapolation, self.extrapolation - 1
+            u_end, v_end = weight * u_end - back * start.u, weight * v_end - back * start.v
         return u_end, v_end, a_end
 
     @property
@@ -170,8 +170,8 @@ class Integrator:
     def trapezoidal(self) -> bool:
         """Whether a step is an explicit step of h − τ followed by one implicit stage of τ."""
         unit = self.coefficients(1.0, 1.0)
-        whole = abs(unit.lead + unit.tau - 1) < _ROUNDING
-        return self.compiled and not self.looks_back and whole
+        consistent = abs(unit.lead + unit.tau - 1) < _ROUNDING
+        return self.compiled and not self.looks_back and consistent
 
 
 def _backward_euler(h: float, ratio: float) -> StageCoefficients:
@@ -191,8 +191,8 @@ def _midpoint(h: float, ratio: float) -> StageCoefficients:
 
 
 def _bdf2(h: float, ratio: float) -> StageCoefficients:
-    more, whole = 1.0 + ratio, 1.0 + 2.0 * ratio
-    return StageCoefficients(more * more, ratio * ratio, whole, lead=0.0, tau=more * h / whole)
+    more, divisor = 1.0 + ratio, 1.0 + 2.0 * ratio
+    return StageCoefficients(more * more, ratio * ratio, divisor, lead=0.0, tau=more * h / divisor)
 
 
 def _bdf2_error(ratio: float) -> float:

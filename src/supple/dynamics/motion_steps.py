@@ -59,13 +59,13 @@ class PoseTrack:
         if not np.array_equal(root[:3, :3], self._root[:3, :3]):
             quaternion = from_matrix(root[:3, :3])
             rotated = logarithm(multiply(inverse(self._quaternion), quaternion))
-        moved = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
-        slope = 1.5 * moved - 0.5 * self._moved
+        displacement = np.concatenate([pose - self._pose, root[:3, 3] - self._root[:3, 3], rotated])
+        slope = 1.5 * displacement - 0.5 * self._moved
         start = self._pose, self._root, self._quaternion, self._slope
         self._pose, self._root, self._quaternion = pose.copy(), root.copy(), quaternion
-        self._moved, self._slope = moved, slope
+        self._moved, self._slope = displacement, slope
         for part in np.arange(1, count) / count:
-            yield _interpolated(part, *start, moved, slope)
+            yield _interpolated(part, *start, displacement, slope)
         yield self._pose, self._root
 
     def fork(self) -> PoseTrack:

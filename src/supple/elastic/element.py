@@ -84,7 +84,7 @@ def _hex_gradients(
 @compiled_plain
 def _reciprocal(g: Floats, at: int) -> float:
     """Replace three rows of `g` from `at` by their transposed inverse; return the determinant.
-    The inverse is zero if the determinant is not positive, which callers refuse.
+    The inverse is zero if the determinant is not positive; callers refuse such an element.
     """
     u, v, w = at, at + 1, at + 2
     u0, u1, u2 = g[u, 0], g[u, 1], g[u, 2]

@@ -65,7 +65,9 @@ def load_model(path: str | Path, **options: Any) -> Any:
         except FormatError as error:
             raise FormatError(f"{path.name}: {error}") from error
         if not isinstance(header, dict):
-            raise FormatError(f"{path.name}: its header is no JSON object; build the model again")
+            raise FormatError(
+                f"{path.name}: its header is not a JSON object; build the model again"
+            )
         engine = header.get("engine", FIRST_ENGINE)
     for row in ENGINES.values():
         if row.file_format == file_format and (file_format != MODEL_FORMAT or row.name == engine):

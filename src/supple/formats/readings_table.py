@@ -56,8 +56,15 @@ def _rows(readings: Mapping[str, Any]) -> Iterator[list[Any]]:
         for name, vector in readings.get(source, {}).items():
             yield [kind, name, "", *_figures(vector)]
     columns = (touching[name] for name in ("points", "things", "forces", "pressures", "places"))
-    for point, thing, force, pressure, place in zip(*columns, strict=True):
-        yield ["contact", int(point), thing, *_figures(force), f"{pressure:.6g}", *_figures(place)]
+    for point, collider, force, pressure, place in zip(*columns, strict=True):
+        yield [
+            "contact",
+            int(point),
+            collider,
+            *_figures(force),
+            f"{pressure:.6g}",
+            *_figures(place),
+        ]
 
 
 def _figures(vector: Any) -> list[str]:

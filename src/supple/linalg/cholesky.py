@@ -100,7 +100,7 @@ class SparseCholesky:
         one by one; the last bits of a column may differ between the two.
         """
         if not self._ready:
-            raise SolverError("nothing to solve with; factorise a matrix first")
+            raise SolverError("no matrix has been factorised; call factorise first")
         b = np.asarray(b, dtype=np.float64)
         if b.ndim not in (1, 2) or b.shape[0] != self.n:
             raise SolverError(f"right-hand side has shape {b.shape}; expected {self.n} rows")

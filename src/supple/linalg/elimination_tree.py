@@ -77,15 +77,15 @@ def column_counts(starts, neighbours, order, position, parent):
     """
     n = len(order)
     counts = np.zeros(n, np.int64)
-    seen = np.full(n, -1)
+    visited = np.full(n, -1)
     for row in range(n):
-        seen[row] = row
+        visited[row] = row
         node = order[row]
         for e in range(starts[node], starts[node + 1]):
             i = position[neighbours[e]]
             if i < row:
-                while seen[i] != row:
-                    seen[i] = row
+                while visited[i] != row:
+                    visited[i] = row
                     counts[i] += 1
                     i = parent[i]
     return counts
@@ -96,18 +96,18 @@ def front_rows(starts, neighbours, order, position, first, parent, row_start):
     """Return each front's rows below its columns, unsorted: its neighbours, its children's rows."""
     fronts = len(parent)
     rows = np.empty(row_start[fronts], np.int64)
-    seen = np.full(len(order), -1)
+    visited = np.full(len(order), -1)
     head, following = children(parent)
     for s in range(fronts):
         last, count = first[s + 1], row_start[s]
         for column in range(first[s], last):
             node = order[column]
             for e in range(starts[node], starts[node + 1]):
-                count = _add_row(rows, count, position[neighbours[e]], last, seen, s)
+                count = _add_row(rows, count, position[neighbours[e]], last, visited, s)
         child = head[s]
         while child != -1:
             for e in range(row_start[child], row_start[child + 1]):
-                count = _add_row(rows, count, rows[e], last, seen, s)
+                count = _add_row(rows, count, rows[e], last, visited, s)
             child = following[child]
     return rows
 

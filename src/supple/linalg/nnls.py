@@ -103,7 +103,6 @@ def joint_fit(
 def cheapest_removals(grams: Sequence[Floats], weights: Sequence[Floats], count: int) -> Ints:
     """Choose `count` columns whose removal increases the residuals least, in order of removal.
 
-
     `grams` and `weights` are G = AᵀA (c, c) and weights v (c,) of each pose. A removal adds
     Σ v_e² / (G⁻¹)_ee over the poses to squared residuals once the others have been refitted; it
     costs nothing where the weight is 0. Columns are removed one after another, because each removal

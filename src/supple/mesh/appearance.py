@@ -65,7 +65,7 @@ class Texture:
         Raises
         ------
         FormatError
-            If the picture cannot be read: ``is of 40,000 × 40,000 pixels, which are too many``.
+            If the picture cannot be read: ``has 40,000 × 40,000 pixels, which is too many``.
         """
         if len(self.data) > MOST_BYTES:
             raise FormatError(f"has {len(self.data) / 2**20:.0f} MiB, which is too much")
@@ -90,7 +90,7 @@ class Texture:
             raise FormatError("is not a readable PNG, JPEG or WebP") from None
         width, height = image.size
         if width * height > MOST_PIXELS:
-            raise FormatError(f"is of {width:,} × {height:,} pixels, which are too many")
+            raise FormatError(f"has {width:,} × {height:,} pixels, which is too many")
         return image
 
     def image(self, side: int = SIDE) -> Image | None:

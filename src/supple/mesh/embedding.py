@@ -219,12 +219,12 @@ def _triangle_squared(x, y, z, c, i, j, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def _tet_squared(x, y, z, corners, b, faces):  # type: ignore[no-untyped-def]
-    """Return the squared distance to a tet; the point is beyond the plane of the nearest face."""
+    """Return the squared distance to a tet from a point with barycentric coordinates `b`."""
     nearest = np.inf
     for k in range(4):
         if b[k] < 0.0:
-            away = _triangle_squared(x, y, z, corners, faces[k, 0], faces[k, 1], faces[k, 2])
-            nearest = min(nearest, away)
+            squared = _triangle_squared(x, y, z, corners, faces[k, 0], faces[k, 1], faces[k, 2])
+            nearest = min(nearest, squared)
     return nearest if nearest < np.inf else 0.0
 
 
@@ -319,14 +319,14 @@ def _nearest(points, tets, corners, inverses, slopes, lows, highs, faces):  # ty
                 lowest = _barycentric(x, y, z, corners[t], inverses[t], b)
                 if _planes_squared(b, slopes[t]) > best * (1.0 + _TIE):
                     continue
-                away = _tet_squared(x, y, z, corners[t], b, faces)
-                if away > best * (1.0 + _TIE):
+                distance_squared = _tet_squared(x, y, z, corners[t], b, faces)
+                if distance_squared > best * (1.0 + _TIE):
                     continue
-                if away >= best * (1.0 - _TIE) and (
+                if distance_squared >= best * (1.0 - _TIE) and (
                     lowest < least or (lowest == least and tets[t] > nearest_tets[i])
                 ):
                     continue
-                best, least, nearest_tets[i] = min(best, away), lowest, tets[t]
+                best, least, nearest_tets[i] = min(best, distance_squared), lowest, tets[t]
                 for k in range(4):
                     barycentric[i, k] = b[k]
         squared[i] = best
@@ -358,13 +358,13 @@ def embed_parts(surface: SurfaceMesh, points: Floats, owners: Ints, mesh: TetMes
     part = np.zeros(len(surface.vertices), np.int64)
     part[surface.triangles] = surface.components()[:, None]
     rows, blocks = [], []
-    left = np.ones(len(points), bool)
+    unassigned = np.ones(len(points), bool)
     for name, tets in sets.items():
         members = np.isin(part[owners], [int(each) for each in name[len(MARK) :].split(",")])
-        rows.append(np.flatnonzero(members & left))
-        left &= ~members
+        rows.append(np.flatnonzero(members & unassigned))
+        unassigned &= ~members
         blocks.append(embed(points[rows[-1]], TetMesh(mesh.vertices, mesh.tets[tets])))
-    rows.append(np.flatnonzero(left))
+    rows.append(np.flatnonzero(unassigned))
     blocks.append(embed(points[rows[-1]], mesh))
     order = np.argsort(np.concatenate(rows), kind="stable")
     matrix = csr_array(vstack(blocks, format="csr"))

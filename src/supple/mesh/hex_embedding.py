@@ -101,12 +101,15 @@ def locate_hexes(points: ArrayLike, mesh: HexMesh) -> HexLocation:
     hexes_at = np.asarray(cKDTree(centres).query(places)[1], np.int64).reshape(len(places))
     reference = _reference(places, mesh, hexes_at, np.full(places.shape, 0.5))
     _move_to_neighbours(places, mesh, hexes_at, reference)
-    left = np.flatnonzero(_excess(reference) > _GAP)
-    if len(left):
-        hexes_at[left], start = _nearest(places[left], mesh)
-        again, nearest = hexes_at[left], _reference(places[left], mesh, hexes_at[left], start)
-        _move_to_neighbours(places[left], mesh, again, nearest)
-        hexes_at[left], reference[left] = again, nearest
+    outside = np.flatnonzero(_excess(reference) > _GAP)
+    if len(outside):
+        hexes_at[outside], start = _nearest(places[outside], mesh)
+        again, nearest = (
+            hexes_at[outside],
+            _reference(places[outside], mesh, hexes_at[outside], start),
+        )
+        _move_to_neighbours(places[outside], mesh, again, nearest)
+        hexes_at[outside], reference[outside] = again, nearest
     inside = np.clip(reference, 0.0, 1.0)
     out = _excess(reference) > _GAP
     distance = np.zeros(len(places))

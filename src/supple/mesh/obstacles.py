@@ -121,10 +121,12 @@ class Capsule:
     def distances(self, points: Floats) -> tuple[Floats, Floats]:
         """Return signed distances (k,) of points, negative inside, and unit normals (k, 3)."""
         start = np.asarray(self.start)
-        axis, away = np.asarray(self.end) - start, points - start
+        axis, offsets = np.asarray(self.end) - start, points - start
         squared = float(axis @ axis)
-        along = np.clip(away @ axis / squared, 0.0, 1.0) if squared > 0 else np.zeros(len(points))
-        return _around(away - along[:, None] * axis, self.radius)
+        along = (
+            np.clip(offsets @ axis / squared, 0.0, 1.0) if squared > 0 else np.zeros(len(points))
+        )
+        return _around(offsets - along[:, None] * axis, self.radius)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -347,9 +349,9 @@ def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
     """
     level, best = -math.inf, first
     for f in range(first, last):
-        away = faces[f, 0] * x + faces[f, 1] * y + faces[f, 2] * z - faces[f, 3]
-        if away > level:
-            level, best = away, f
+        height = faces[f, 0] * x + faces[f, 1] * y + faces[f, 2] * z - faces[f, 3]
+        if height > level:
+            level, best = height, f
     if level <= 0.0:
         return level, faces[best, 0], faces[best, 1], faces[best, 2]
     # The farthest plane gives a lower bound, exact above its face.
@@ -358,8 +360,8 @@ def hull_distance(faces, first, last, x, y, z):  # type: ignore[no-untyped-def]
     if math.sqrt(least) <= level * (1.0 + 1e-12):
         return level, faces[best, 0], faces[best, 1], faces[best, 2]
     for f in range(first, last):
-        away = faces[f, 0] * x + faces[f, 1] * y + faces[f, 2] * z - faces[f, 3]
-        if away > 0.0 and away * away < least:
+        height = faces[f, 0] * x + faces[f, 1] * y + faces[f, 2] * z - faces[f, 3]
+        if height > 0.0 and height * height < least:
             u, v, w = _from_triangle(faces, f, x, y, z)
             squared = u * u + v * v + w * w
             if squared < least:

@@ -156,19 +156,19 @@ def signed_distance(tables, o, x, y, z):  # type: ignore[no-untyped-def]
     """Return the signed distance of a point in the world to shape `o`, and the normal.
     ``OTHER`` is infinitely far away.
     """
-    turn, shift = tables.rotations[o], tables.translations[o]
+    rotation, shift = tables.rotations[o], tables.translations[o]
     x, y, z = x - shift[0], y - shift[1], z - shift[2]
     x, y, z = (
-        turn[0, 0] * x + turn[1, 0] * y + turn[2, 0] * z,
-        turn[0, 1] * x + turn[1, 1] * y + turn[2, 1] * z,
-        turn[0, 2] * x + turn[1, 2] * y + turn[2, 2] * z,
+        rotation[0, 0] * x + rotation[1, 0] * y + rotation[2, 0] * z,
+        rotation[0, 1] * x + rotation[1, 1] * y + rotation[2, 1] * z,
+        rotation[0, 2] * x + rotation[1, 2] * y + rotation[2, 2] * z,
     )
     gap, p, q, r = _local_distance(tables, o, x, y, z)
     return (
         gap,
-        turn[0, 0] * p + turn[0, 1] * q + turn[0, 2] * r,
-        turn[1, 0] * p + turn[1, 1] * q + turn[1, 2] * r,
-        turn[2, 0] * p + turn[2, 1] * q + turn[2, 2] * r,
+        rotation[0, 0] * p + rotation[0, 1] * q + rotation[0, 2] * r,
+        rotation[1, 0] * p + rotation[1, 1] * q + rotation[1, 2] * r,
+        rotation[2, 0] * p + rotation[2, 1] * q + rotation[2, 2] * r,
     )
 
 

@@ -76,10 +76,11 @@ def check_unreduced(
         what = 'quality "final" simulates without model reduction'
         raise SuppleError(f"{what}; leave out {', '.join(names)}")
     if "substeps" in simulation:
-        raise SuppleError("final chooses the number of substeps; leave out substeps")
+        raise SuppleError('quality "final" chooses the number of substeps; leave out substeps')
     live_only = {*live.step_options} - {*row.step_options, "stiffness"}
     if names := [name for name in simulation if name in live_only]:
-        raise SuppleError(f"final has no option {', '.join(names)}; leave out, or use live")
+        listed = ", ".join(names)
+        raise SuppleError(f'quality "final" has no option {listed}; leave it out, or use "live"')
 
 
 @dataclass(frozen=True, eq=False)

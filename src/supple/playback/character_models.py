@@ -102,33 +102,35 @@ def prepared_model(
         _warn_if_bad(loaded)
         return PreparedModel(loaded, perf_counter() - began, True)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
-    asked, reason = _asked(source, engine, flesh, anatomy, building), ""
-    if _is_plain_scene(source, asked):
-        comparison = Comparison.of(engine, asked.flesh, scaled, source.recipe(engine))
+    feel_request, reason = _feel_request(source, engine, flesh, anatomy, building), ""
+    if _is_plain_scene(source, feel_request):
+        comparison = Comparison.of(engine, feel_request.flesh, scaled, source.recipe(engine))
         result = _scene_model(source.scene, engine, quiet, log, keep)
         result = _compared_scene(source.scene, engine, result, comparison, quiet, log)
     else:
-        request = _request(source, engine, asked)
-        comparison = Comparison.of(engine, asked.flesh, scaled, request)
+        request = _request(source, engine, feel_request)
+        comparison = Comparison.of(engine, feel_request.flesh, scaled, request)
         result = _character_model(character, comparison, request, keep, quiet, log)
         if keep and (content := _content(character, engine_named(engine))) is not None:
-            options = {**request, "flesh": checked_flesh(asked.flesh)}
-            reason = build_reason(content_hash(*content, engine), options, result.found)
-        if asked.beyond and not result.found:
+            options = {**request, "flesh": checked_flesh(feel_request.flesh)}
+            reason = build_reason(content_hash(*content, engine), options, result.was_cached)
+        if feel_request.beyond and not result.was_cached:
             reason = BEYOND
     _warn_if_bad(result.value)
-    feel, seconds = asked.feel(result.value), perf_counter() - began
-    return PreparedModel(result.value, seconds, result.found, scaled, result.path, feel, reason)
+    feel, seconds = feel_request.feel(result.value), perf_counter() - began
+    return PreparedModel(
+        result.value, seconds, result.was_cached, scaled, result.path, feel, reason
+    )
 
 
-def _asked(
+def _feel_request(
     source: CharacterSource,
     engine: str,
     flesh: str | Flesh,
     anatomy: GivenAnatomy,
     building: Mapping[str, Any],
 ) -> FeelRequest:
-    """Divide options into those of a model and those that act at run time."""
+    """Divide the options of a call into those of a model and those that act at run time."""
     character, row = source.character, engine_named(engine, "character")
     if np.ndim(source.recipe(engine).get("young", 0)) > 1 and building.get("young") is not None:
         return FeelRequest(character, flesh, anatomy, dict(building))  # the scene's follows poses
@@ -162,23 +164,23 @@ def kept_model(
     anatomy: GivenAnatomy = None,
     **building: Any,
 ) -> PreparedModel | None:
-    """Return what `prepared_model` would return if the model is in the cache, else None.
+    """Return the result of `prepared_model` if the model is in the cache, else None.
 
     `source` must not be a model file.
     """
-    asked = _asked(source, engine, flesh, anatomy, building)
-    if _is_plain_scene(source, asked):
+    feel_request = _feel_request(source, engine, flesh, anatomy, building)
+    if _is_plain_scene(source, feel_request):
         label, content = _scene_key(source.scene, engine, {})
     else:
-        request = _request(source, engine, asked)
-        content = _character_key(source.character, asked.flesh, engine, request)
+        request = _request(source, engine, feel_request)
+        content = _character_key(source.character, feel_request.flesh, engine, request)
         label = "model-own"
     path = cached_file(_SCENE_MODELS, label, content)
     if path is None or not path.is_file():
         return None
     with suppress(Exception):  # a damaged file raises nearly anything
         model = _renamed(load_model(path), source.character.name)
-        return PreparedModel(model, 0.0, True, path=path, feel=asked.feel(model))
+        return PreparedModel(model, 0.0, True, path=path, feel=feel_request.feel(model))
     return None
 
 
@@ -270,17 +272,18 @@ def _built_model(
     return _renamed(cached(_CHARACTER_MODELS, "model-built", make, key).value, character.name)
 
 
-def _is_plain_scene(source: CharacterSource, asked: FeelRequest) -> bool:
+def _is_plain_scene(source: CharacterSource, feel_request: FeelRequest) -> bool:
     """Return whether the source is a scene that is built by its recipe without changes."""
-    normal = checked_flesh(asked.flesh) == checked_flesh("normal")
-    return bool(source.scene) and normal and asked.anatomy is None and not asked.building
+    normal = checked_flesh(feel_request.flesh) == checked_flesh("normal")
+    changed = feel_request.building or feel_request.anatomy is not None
+    return bool(source.scene) and normal and not changed
 
 
-def _request(source: CharacterSource, engine: str, asked: FeelRequest) -> dict[str, Any]:
+def _request(source: CharacterSource, engine: str, feel_request: FeelRequest) -> dict[str, Any]:
     """Return options of `model_options`: those of a scene's recipe, overridden by given ones."""
     recipe = engine_named(engine).accepted_options(**source.recipe(engine))
-    painted, building = recipe.pop("young", None), asked.building
-    return {"painted": painted, "anatomy": asked.anatomy, **recipe, **building}
+    painted, building = recipe.pop("young", None), feel_request.building
+    return {"painted": painted, "anatomy": feel_request.anatomy, **recipe, **building}
 
 
 def _content(character: Character, row: Engine) -> tuple[Any, ...] | None:

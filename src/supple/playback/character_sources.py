@@ -123,7 +123,7 @@ def _check_character(name: str, character: Character) -> None:
         if len(names) > 1:
             listed = ", ".join(f'"{each}"' for each in names[:4])
             raise SuppleError(
-                f"{name}: has {len(names)} characters ({listed}); save each in a file of its own"
+                f"{name}: has {len(names)} characters ({listed}); save each in a separate file"
             )
 
 

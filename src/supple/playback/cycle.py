@@ -141,7 +141,7 @@ def _warn_of_jump(name: str, gap: float) -> None:
     what = "tilts the body from one cycle to the next"
     if gap > CLOSES:
         what = f"ends {100 * gap:.1f} % of the size from where it begins"
-    warn(f'motion "{name}" {what}, and so jumps in a loop; only its flesh closes')
+    warn(f'motion "{name}" {what}, so the loop jumps there; only the flesh is continuous')
 
 
 def checked_span(motion: Motion, start: float | None, end: float | None) -> tuple[float, float]:

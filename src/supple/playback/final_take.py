@@ -198,7 +198,7 @@ def _convergence(take: Take, player: RefinedPlayer) -> dict[str, Any]:
         by = f"by {100 * worst:.0f} %" if np.isfinite(worst) else "much"
         warn(
             f'motion "{player.motion.name}": in {len(unresolved)} of {len(refined.changes)} '
-            f"stretches, the first at {unresolved[0]:.2f} s, halving the time step still changes "
+            f"segments, the first at {unresolved[0]:.2f} s, halving the time step still changes "
             f"the flesh {by}; look at these frames, or use firmer flesh or more damping"
         )
     chosen = refined.chosen or [1]

@@ -70,8 +70,8 @@ class FleshMotion:
         recent: list[Floats] = []
         for frame in range(count):
             rig = baked.rig_frame(frame)
-            away = baked.frames[frame] - rig
-            square = np.einsum("ni,ni->n", away, away)
+            displacements = baked.frames[frame] - rig
+            square = np.einsum("ni,ni->n", displacements, displacements)
             np.maximum(squares, square, out=squares)
             total += float(square.sum())
             if (most := float(square.max())) > largest:
@@ -153,15 +153,15 @@ class SkinNames:
         largest = np.zeros(len(self.names))
         named = self.of_vertex >= 0
         np.maximum.at(largest, self.of_vertex[named], values[named])
-        found: dict[str, tuple[str, float]] = {}
+        by_plain_name: dict[str, tuple[str, float]] = {}
         for region in np.argsort(-largest, kind="stable"):
             name, value = self.names[region], float(largest[region])
             plain = re.sub(r"\d+", "", normalised_name(name)[1]) or name
             if value > 0:
-                found.setdefault(plain, (name, value))
-            if len(found) == most:
+                by_plain_name.setdefault(plain, (name, value))
+            if len(by_plain_name) == most:
                 break
-        return list(found.values())
+        return list(by_plain_name.values())
 
 
 def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy) -> None:

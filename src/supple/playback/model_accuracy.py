@@ -238,13 +238,13 @@ def _compared(
 ) -> Accuracy:
     """Return the accuracy of frames (t, n̄, 3), compared with the true frames and the rig's."""
     errors = np.square(frames.astype(np.float64) - true).sum(axis=(0, 2))  # (n̄,)
-    moved = float(np.square(true - rig).sum())
+    dynamic = float(np.square(true - rig).sum())
     reduced = float(np.square(frames - rig).sum())
     least = (LEAST_DISPLACEMENT * model.surface.size) ** 2 * true.size
     distance = amplitude = None
-    if max(moved, reduced) > least:
-        moved = max(moved, least)
-        distance, amplitude = (float(np.sqrt(each / moved)) for each in (errors.sum(), reduced))
+    if max(dynamic, reduced) > least:
+        dynamic = max(dynamic, least)
+        distance, amplitude = (float(np.sqrt(each / dynamic)) for each in (errors.sum(), reduced))
     return Accuracy(
         distance=_rounded(distance),
         amplitude=_rounded(amplitude),

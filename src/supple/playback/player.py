@@ -184,17 +184,17 @@ class Player:
 
     def _after(self, frame: int) -> tuple[Floats, Floats] | None:
         """Return pose and root one step after a frame; None at a cut, a jump or the end."""
-        moved, coming = self._moved, frame + 1
+        to_cycle, coming = self._moved, frame + 1
         if frame == self.n_steps:
             if not (self.loop and self.seamless):
                 return None
             displacement = self._table.displacement
-            moved, coming = displacement @ moved, 1  # type: ignore[operator]
+            to_cycle, coming = displacement @ to_cycle, 1  # type: ignore[operator]
         if coming in self._anew or coming in self._table.steps.jumps:
             return None
         root = self.motion.roots[coming]
         if frame == self.n_steps or (self.cycle and self.seamless):
-            root = moved @ root
+            root = to_cycle @ root
         return self.motion.poses[coming], root
 
     def pose_before(self) -> tuple[Floats, Floats] | None:
@@ -224,7 +224,7 @@ class Player:
         return self.simulator
 
     def wrap(self) -> None:
-        """Go from the end of a cycle to its start, in no time; elsewhere do nothing.
+        """Go from the end of a cycle to its start without a time step; elsewhere do nothing.
 
         `step` does so too. The skin moves from the end of the motion to its start.
         """

@@ -245,7 +245,10 @@ class RefinedPlayer:
         return FEW_SUBSTEPS
 
     def _overworked(self, cycle: int) -> bool:
-        """Return whether too much work was done: more than that of the steps so far and `AHEAD`."""
+        """Return whether the work exceeds its bound for the steps so far plus `AHEAD` cycles.
+
+        Without `most_work` the bound is that of all steps of the motion.
+        """
         if self._most_work is None:
             return self.refinement.work > MOST_WORK * self.n_steps * (cycle + 1)
         steps = self.n_steps * (cycle + AHEAD) + self._frame

@@ -198,16 +198,16 @@ class BakeRequest:
         progress: ShownProgress,
         files: list[Checkpoint],
     ) -> list[BakedMotion]:
-        """Play each plan with the stiffness with which the liveliest reaches the goals."""
+        """Play each plan with the stiffness at which the liveliest motion reaches the goals."""
         began = perf_counter()
         ready, options = self._model_and_options(self.played, progress)
         played = ready, options, perf_counter() - began
-        found = self._found_swing(goals, plans, progress)
-        results, errors = self._swing(found, plans, played, files, progress)
+        stiffness = self._found_swing(goals, plans, progress)
+        results, errors = self._swing(stiffness, plans, played, files, progress)
         if self.quality == "final" and not near(errors):
-            found = found.corrected(errors)
-            results, errors = self._swing(found, plans, played, files, progress)
-        found.warn_of(errors, results)
+            stiffness = stiffness.corrected(errors)
+            results, errors = self._swing(stiffness, plans, played, files, progress)
+        stiffness.warn_of(errors, results)
         report_flesh(results, ready.model, self._built_anatomy())
         return results
 
@@ -349,7 +349,7 @@ class BakeRequest:
 
 
 def _implausible(baked: BakedMotion) -> str:
-    """Return why a bake of the full simulation is not plausible; "" if it is."""
+    """Return the reason why a bake of the full simulation is implausible; "" if it is plausible."""
     if "reset" in baked.report["limits"]:
         return "flesh without a solution restarts at rest"
     part = FleshMotion.of(baked).part

@@ -272,8 +272,8 @@ class Take:
 def warn_of_limits(motion: str, limits: Mapping[str, int], steps: int, slower: str) -> None:
     """Warn of restarts, and of limits that acted in more than `MOST_LIMITED` of the steps.
 
-    `limits` are numbers of steps by name, of `steps` in all; `slower` is what helps instead of
-    firmer flesh.
+    `limits` are numbers of steps by name, of `steps` in all; `slower` is the remedy that the
+    warning names as an alternative to firmer flesh.
     """
     if resets := limits.get("reset"):
         often = counted(resets, "time")

@@ -25,8 +25,8 @@ class LoosePieceError(SuppleError):
         self.vertices = vertices
         super().__init__(
             message
-            or f"a piece of {len(vertices)} vertices (one is vertex {vertices[0]}) is held by "
-            "nothing; fix one of its vertices, join it to the body, or remove it"
+            or f"nothing fixes a piece of {len(vertices)} vertices (one is vertex {vertices[0]}); "
+            "fix one of its vertices, join it to the body, or remove it"
         )
 
     def __reduce__(self) -> tuple[type[LoosePieceError], tuple[Ints, str]]:
@@ -108,8 +108,8 @@ class Compliance:
         if not self.rigid.shape[1]:
             return self._cholesky.solve(forces)
         balanced = forces - self._rigid_momenta @ (self.rigid.T @ forces)
-        moved = self._cholesky.solve(balanced)
-        return moved - self.rigid @ (self._rigid_momenta.T @ moved)
+        response = self._cholesky.solve(balanced)
+        return response - self.rigid @ (self._rigid_momenta.T @ response)
 
     def __call__(self, forces: Floats) -> Floats:
         """Return displacements (3n, m) under forces (3n, m)."""
@@ -124,10 +124,10 @@ class Compliance:
         return self._transposed @ forces
 
     def mechanism(self) -> LoosePieceError:
-        """Return an error with the vertices of a part that is held and moves without resistance."""
+        """Return an error with the vertices of a part that moves freely, as on a hinge."""
         _, motion = self._shifted_modes(1)
-        moved = np.linalg.norm(self.displacement(motion).reshape(-1, 3), axis=1)
-        vertices = np.flatnonzero(moved > 0.1 * moved.max())
+        distances = np.linalg.norm(self.displacement(motion).reshape(-1, 3), axis=1)
+        vertices = np.flatnonzero(distances > 0.1 * distances.max())
         return LoosePieceError(
             vertices,
             f"{len(vertices)} vertices (one is vertex {vertices[0]}) move without resistance, as "

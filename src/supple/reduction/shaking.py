@@ -88,8 +88,8 @@ def shake(
         shaking = _halving(lambda part: excitation.simulate(drawn, steps, part))
         if shaking is None or loads is None or not loads.size:
             return shaking
-        moved = _halving(lambda part: excitation.play(loads, part))
-        return shaking if moved is None else _mixed(shaking, moved)
+        played = _halving(lambda part: excitation.play(loads, part))
+        return shaking if played is None else _mixed(shaking, played)
 
 
 def _halving(simulate: Callable[[float], Shaking]) -> Shaking | None:
@@ -154,7 +154,10 @@ class _Excitation:
         return int((steps - 1) / STEPS_A_PERIOD * KEYS_A_PERIOD) + 4
 
     def simulate(self, drawn: Floats, steps: int, part: float) -> Shaking:
-        """Simulate steps under splines through random numbers at keys, times `part`."""
+        """Simulate `steps` steps under random accelerations, scaled by `part`.
+
+        The amplitude of each field is a spline through the numbers `drawn` (keys, f).
+        """
         times = np.arange(steps) / STEPS_A_PERIOD
         keys = np.arange(-1, len(drawn) - 1) / KEYS_A_PERIOD
         amounts = CubicSpline(keys, drawn)(times)
@@ -164,7 +167,7 @@ class _Excitation:
         return self._simulated(h, steps, lambda k: self.fields @ amounts[k])
 
     def play(self, loads: Singles, part: float) -> Shaking:
-        """Simulate each part of the motions with accelerations `loads` (n, 3, t), times `part`."""
+        """Simulate each part of the motions, with accelerations `part` · `loads` (n, 3, t)."""
         accelerations = part * loads.reshape(-1, loads.shape[2])[self.free].astype(np.float64)
         shakings = []
         for start in range(0, loads.shape[2], MOTION_STEPS):
@@ -213,7 +216,7 @@ def _farthest(fields: Floats) -> Floats:
 def _affine_fields(positions: Floats, masses: Floats) -> Floats:
     """Return accelerations (3k, 12): uniform along each axis, and linear in each coordinate."""
     middle = masses @ positions / masses.sum()
-    away = positions - middle
-    away /= max(float(np.abs(away).max()), np.finfo(float).tiny)
+    centred = positions - middle
+    centred /= max(float(np.abs(centred).max()), np.finfo(float).tiny)
     one = np.ones((len(positions), 1))
-    return np.kron(np.hstack([one, away]), np.eye(3))
+    return np.kron(np.hstack([one, centred]), np.eye(3))

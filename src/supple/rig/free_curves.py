@@ -226,6 +226,8 @@ def skin_reach(rig: Rig, columns: Ints) -> Floats:
     for k, column in enumerate(columns):
         pose = rest.copy()
         pose[column] += PROBE
-        moved = rig(pose) - skin
-        reach[k] = np.sqrt(np.einsum("ni,ni->n", moved, moved).max(initial=0.0)) / PROBE
+        displacements = rig(pose) - skin
+        reach[k] = (
+            np.sqrt(np.einsum("ni,ni->n", displacements, displacements).max(initial=0.0)) / PROBE
+        )
     return reach

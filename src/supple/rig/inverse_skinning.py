@@ -60,23 +60,23 @@ def offset_matrices(rig: Rig, pose: ArrayLike) -> Floats:
 def offsets_before_skinning(
     rig: Rig,
     pose: ArrayLike,
-    wanted: ArrayLike,
+    target: ArrayLike,
     *,
     present: ArrayLike | None = None,
     matrices: ArrayLike | None = None,
     tolerance: float | None = None,
     stretch: ArrayLike | None = None,
 ) -> Floats:
-    """Compute offsets (n, 3) of the bound positions whose skinned result is the surface `wanted`.
+    """Compute offsets (n, 3) of the bound positions whose skinned result is the surface `target`.
 
-    `wanted` and `present`, the rig's positions at the pose, are (n, 3) in the rig's space
+    `target` and `present`, the rig's positions at the pose, are (n, 3) in the rig's space
     without root motion. `tolerance` is the largest error of a vertex, in metres, where its matrix
     (n, 3, 3) is nearly singular, by default a thousandth of the size; larger values give smaller
     offsets. `stretch` (n,) is the usual stretch of each vertex, such as `largest_stretch` of a
     motion, by default the rest pose's. `present` and `matrices` are computed if None.
     """
     count = rig.n_vertices
-    goal = checked_array("wanted positions", wanted, (count, 3))
+    goal = checked_array("target positions", target, (count, 3))
     now = rig(pose) if present is None else checked_array("positions", present, (count, 3))
     base, points, values = without_shapes(rig, pose)
     size = _extent(goal)
@@ -296,7 +296,7 @@ def _transfer(
 ) -> None:
     """Move skin in place from skinning matrices (J, 4, 4) to new ones; see `SkinTransfer`."""
     first, second = np.empty((3, 4)), np.empty((3, 4))
-    offset, pulled, bound, moved = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    offset, pulled, bound, position = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for vertex in range(len(skin)):
         first[:], second[:] = 0.0, 0.0
         for slot in range(joints.shape[1]):
@@ -337,11 +337,11 @@ def _transfer(
             for j in range(3):
                 x += second[i, j] * new_points[vertex, j]
                 x += (second[i, j] - first[i, j]) * bound[j]
-            moved[i] = x
+            position[i] = x
         for i in range(3):
             skin[vertex, i] = (
-                new_root[i, 0] * moved[0]
-                + new_root[i, 1] * moved[1]
-                + new_root[i, 2] * moved[2]
+                new_root[i, 0] * position[0]
+                + new_root[i, 1] * position[1]
+                + new_root[i, 2] * position[2]
                 + new_root[i, 3]
             )

@@ -148,7 +148,7 @@ def tube_with_flesh(kind: str, kept: str, folder: str) -> dict[str, Any]:
     bpy.context.scene.frame_set(3)
     left = changes(before)
     mesh = sample.meshes[0]
-    if mesh.own:
+    if mesh.same_vertices:
         moved = moved @ np.linalg.inv(mesh.to_armature[:3, :3]).T
         wanted = displaced(obj, frames, moved)
     else:
@@ -162,7 +162,7 @@ def tube_with_flesh(kind: str, kept: str, folder: str) -> dict[str, Any]:
         "changed_by_sampling": unsampled,
         "changed": sorted(with_flesh),
         "left": left,
-        "own": mesh.own,
+        "own": mesh.same_vertices,
         "seen_shapes": len([name for name in mesh.shapes if name.startswith("seen")]),
         "files_left": sorted(str(f.name) for f in Path(folder).rglob("*.pc2")),
         **layers,

@@ -253,7 +253,7 @@ def test_invalid_bases_are_refused_in_one_line():
     cases = [
         (lambda: mode_basis(body, 0, fixed=fixed), "positive whole number"),
         (lambda: mode_basis(body, 10**6, fixed=fixed), "modes requested"),
-        (lambda: mode_basis(body, 2, fixed=[n]), f"fixed vertex {n} is not there"),
+        (lambda: mode_basis(body, 2, fixed=[n]), f"fixed vertex {n} does not exist"),
         (lambda: mode_basis(body, 2, fixed=range(n)), "every vertex is fixed"),
         (lambda: derivative_basis(body, 10, fixed=fixed, linear=3), "use more linear"),
         (lambda: derivative_basis(body, 10, fixed=fixed, linear=10**4), "0.5 GB"),

@@ -149,12 +149,12 @@ class DaskFarm:
 
     @property
     def slots(self) -> int:
-        """Return how many tasks the workers run in parallel."""
+        """Return the number of tasks that the workers run in parallel."""
         return max(1, sum(self._threads().values()))
 
     @property
     def most_models(self) -> int:
-        """Return how many models may be in use at once."""
+        """Return the largest number of models in use at once."""
         return 20 + self.slots
 
     def submit(self, task: Task) -> None:
@@ -285,11 +285,11 @@ class DaskFarm:
 
     def close(self) -> None:
         """Cancel the remaining jobs and disconnect; shut down a local cluster."""
-        left = [future for _, future in self._futures.values()]
+        unfinished = [future for _, future in self._futures.values()]
         self._futures, self._models, self._bundles = {}, {}, {}
         with suppress(Exception), _quiet():
             if self._client.status == "running":
-                self._client.cancel(left)  # waiting tasks; running tasks have processes
+                self._client.cancel(unfinished)  # waiting tasks; running tasks have processes
                 self._client.run(end_jobs, self._name)
         for each in (self._client, self._local):
             with suppress(Exception), _quiet():

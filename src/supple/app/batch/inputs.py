@@ -266,7 +266,7 @@ def _listed(
         if not isinstance(source, str) or not source.strip() or "\0" in source:
             raise SuppleError(f"{where}: has no source; give a file or a scene")
         if output is not None and not isinstance(output, str):
-            raise SuppleError(f"{where}: output is {shown(output, 40)}; use a name")
+            raise SuppleError(f"{where}: output is {shown(output, 40)}; give the result's name")
         options = {key.strip().replace("_", "-"): value for key, value in options.items()}
         settings = []
         for name, setting in cases:

@@ -42,15 +42,15 @@ class JobRequest:
     """Requested jobs of one source, one per setting.
 
     `source` is an absolute path or the name of a scene; `name` is the result's name inside the
-    output folder, with its extension only if `whole`; `settings` has a label ("" for none) and the
-    options of each job. With a `fault`, the jobs fail with that message.
+    output folder, with its extension only if `keeps_suffix`; `settings` has a label ("" for none)
+    and the options of each job. With a `fault`, the jobs fail with that message.
     """
 
     command: str
     source: str
     name: str
     settings: tuple[tuple[str, JobOptions], ...] = (("", ()),)
-    whole: bool = False
+    keeps_suffix: bool = False
     fault: str = ""
 
 
@@ -183,7 +183,7 @@ def _job(
     request: JobRequest, name: str, options: JobOptions, suffix: str | None, firsts: dict[str, str]
 ) -> Job:
     output = request.name
-    if not request.whole:
+    if not request.keeps_suffix:
         ending = suffix or COMMANDS[request.command] or _default_suffix(request)
         output = f"{request.name}{'_' * bool(name)}{name}{ending}"
     output = _checked_name(output, request.source)

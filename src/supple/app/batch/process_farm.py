@@ -37,11 +37,11 @@ class Farm(Protocol):
 
     @property
     def slots(self) -> int:
-        """Return how many tasks run in parallel."""
+        """Return the number of tasks that run in parallel."""
 
     @property
     def most_models(self) -> int:
-        """Return how many models may be in use at once."""
+        """Return the largest number of models in use at once."""
 
     def submit(self, task: Task) -> None:
         """Queue a task."""

@@ -89,7 +89,7 @@ def body_frequencies(model: StvkModel) -> Floats:
     try:
         squares = scipy.linalg.eigh(stiffness, model.mass, eigvals_only=True)
     except (ValueError, np.linalg.LinAlgError):
-        raise SuppleError("the body's mass is not positive; make it again") from None
+        raise SuppleError("the body's mass is not positive; make the body again") from None
     return np.sqrt(np.maximum(squares, 0.0)) / (2 * np.pi)
 
 
@@ -293,8 +293,8 @@ def _check_pieces(mesh: Mesh, held: Ints) -> None:
     if not fixed_pieces.all():
         element = int((pieces == int(fixed_pieces.argmin())).argmax())
         raise SuppleError(
-            f"a piece of the mesh, with element {element}, is held by nothing; fix some of it with "
-            "--fixed, or remove it"
+            f"the piece of the mesh with element {element} has no fixed vertex; fix some of it "
+            "with --fixed, or remove it"
         )
 
 

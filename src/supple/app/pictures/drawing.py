@@ -75,15 +75,15 @@ def draw_surface(
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
     facing = normals @ view[2]
-    seen = np.flatnonzero(facing > 0)
-    seen = seen[np.argsort(corners[seen].mean(axis=1) @ view[2])]
-    lit = 1 - shadow + shadow * np.clip(normals[seen] @ _LIGHT, 0.0, 1.0)
-    rim = 0.85 + 0.15 * facing[seen]
+    visible = np.flatnonzero(facing > 0)
+    visible = visible[np.argsort(corners[visible].mean(axis=1) @ view[2])]
+    lit = 1 - shadow + shadow * np.clip(normals[visible] @ _LIGHT, 0.0, 1.0)
+    rim = 0.85 + 0.15 * facing[visible]
     shade = (lit * rim)[:, None]
-    base = np.broadcast_to(np.asarray(colour, float), (len(triangles), 3))[seen]
-    gloss = 0.22 * np.clip(normals[seen] @ _LIGHT, 0, 1)[:, None] ** 18
+    base = np.broadcast_to(np.asarray(colour, float), (len(triangles), 3))[visible]
+    gloss = 0.22 * np.clip(normals[visible] @ _LIGHT, 0, 1)[:, None] ** 18
     colours = np.clip(base * shade + gloss, 0.0, 1.0)
-    shapes: Any = corners[seen] @ view[:2].T
+    shapes: Any = corners[visible] @ view[:2].T
     drawn = PolyCollection(shapes, facecolors=colours, edgecolors=colours, lw=0.3)
     drawn.set_in_layout(False)  # measuring it for the layout takes long
     axes.add_collection(drawn)

@@ -282,8 +282,8 @@ def _better_side(model: PoseSpaceModel, share: Floats, view: Floats) -> tuple[Fl
     corners = model.surface.vertices[model.surface.triangles]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     before, behind = np.ones(3), np.array([-1.0, 1.0, -1.0])
-    seen = [np.clip(turn * normals @ view[2], 0, None) @ share for turn in (before, behind)]
-    return (behind, ", from behind") if seen[1] > 1.1 * seen[0] else (before, "")
+    visible = [np.clip(turn * normals @ view[2], 0, None) @ share for turn in (before, behind)]
+    return (behind, ", from behind") if visible[1] > 1.1 * visible[0] else (before, "")
 
 
 def _palette(count: int) -> Floats:

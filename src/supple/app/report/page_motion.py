@@ -53,11 +53,11 @@ def encoded_appearance(appearance: Appearance | None, triangles: Ints) -> Encode
     rows, header = _corner_rows(appearance)
     vertices = triangles.reshape(-1)
     keys, look = np.unique(np.column_stack([vertices, rows]), axis=0, return_inverse=True)
-    ways = np.bincount(keys[:, 0], minlength=int(vertices.max()) + 1)
-    first = np.cumsum(ways) - ways
+    looks = np.bincount(keys[:, 0], minlength=int(vertices.max()) + 1)
+    first = np.cumsum(looks) - looks
     numbers: dict[str, Ints] = {
         "materials": np.diff(appearance.material_of, prepend=0),
-        "ways": ways,
+        "ways": looks,
         "corners": look.reshape(-1) - first[vertices],
     }
     at = 1

@@ -96,8 +96,8 @@ class Clock:
             return BREATH * worked
         if self._session.state == "paused":
             return PAUSED
-        left = (1 - due) * self._session.dt / max(self._session.speed, 1e-3) - worked
-        return min(max(left, 0.0005), PAUSED)
+        idle = (1 - due) * self._session.dt / max(self._session.speed, 1e-3) - worked
+        return min(max(idle, 0.0005), PAUSED)
 
 
 class Page:

@@ -126,7 +126,10 @@ class PosedSubspace:
         return self._surface(pose) + self._embedding @ displacements
 
     def load(self, forces: Forces | None) -> Floats:
-        """Return forces on the tet vertices, (n, 3), from forces on the skin if there is one."""
+        """Return forces on the tet vertices, (n, 3), equivalent to `forces` in N by vertex.
+
+        The keys are vertices of the skin, or of the tets for a body without skin.
+        """
         count = self.body.n_vertices if self._embedding is None else self._embedding.shape[0]
         load = np.zeros((count, 3))
         vertices, acting = vertex_forces(forces or {}, count, "the body")

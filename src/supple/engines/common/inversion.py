@@ -73,19 +73,19 @@ class InversionWatch:
         inverted part of the volume, `lowest` the least det F, and `work` that of loads in J, which
         may hold flesh inverted, see `is_held`; they do not end a restoration that has begun.
         """
-        found, self.state[2] = inverted > INVERTED_PART, 0.0
+        is_inverted, self.state[2] = inverted > INVERTED_PART, 0.0
         if self.state[1]:
             self.state[0] += h
             if lowest >= RESTORED or self.state[0] > LONGEST:
                 self.reset()
-        elif found and not self.is_held(inverted, work):
+        elif is_inverted and not self.is_held(inverted, work):
             self.state[0] += h
             if self.state[0] > PATIENCE:
                 self.state[:2] = 0.0, 1.0
         else:
             self.state[0] = max(0.0, self.state[0] - 0.5 * h)
         restoring = self.state[1] > 0.0
-        return found or restoring, math.exp(-h / RETURN) if restoring else 1.0
+        return is_inverted or restoring, math.exp(-h / RETURN) if restoring else 1.0
 
 
 class WatchedTets:

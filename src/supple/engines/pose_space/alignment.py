@@ -168,8 +168,8 @@ def _mixed(basis: Floats, matrix: Floats) -> Floats:
 
 def _principal_angles(first: Floats, second: Floats, product: Floats, mass: Floats) -> Floats:
     """Return `subspace_angles` of orthonormal bases U, V with `product` UᵀMV, to 1e-8 rad."""
-    away = second - _mixed(first, product)
-    squared_sines = np.linalg.eigvalsh(_mass_product(away, away, mass))
+    outside = second - _mixed(first, product)
+    squared_sines = np.linalg.eigvalsh(_mass_product(outside, outside, mass))
     cosines = np.linalg.svd(product, compute_uv=False)
     return np.arctan2(np.sqrt(np.maximum(squared_sines, 0.0)), cosines)
 

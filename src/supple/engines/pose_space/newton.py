@@ -226,12 +226,12 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
             packed_times(blend.correction, work, force)
             add_packed(blend.correction, trust, stiffness)
         combine(stiffness, stiff * (tau * beta + tau * tau), blend.mass, 1 + tau * alpha, matrix)
-        away = 0.0
+        size = 0.0
         for i in range(n):
             work[i] = stiff * column_scale[i] * (iterate[i] - system.start_q[i])
-            away += abs(work[i])
+            size += abs(work[i])
             right[i] = system.external[i] - stiff * force[i]
-        if away > 0:
+        if size > 0:
             symmetric_times(stiffness, work, right)
         if system.pressing[0] > 0:
             _add_contact(system, column_scale, tau)

@@ -125,7 +125,7 @@ class RuntimeModel:
 
     def __init__(self, model: PoseSpaceModel, *, frames: Frames = "followed") -> None:
         if frames not in ("followed", "blended"):
-            raise SuppleError(f"no frames {frames!r}; there are followed, blended")
+            raise SuppleError(f"frames is {frames!r}; use followed or blended")
         self.model, self.turning = model, frames
         self.n_poses, self.n_modes = model.n_poses, model.n_modes
         self.size = float(model.surface.size)

@@ -142,14 +142,14 @@ def build(
             rigs = rounded_rigs({"rig": character.rig, "tet_rig": rig, "mesh": mesh})
             mesh = rigs["mesh"]
             body = ElasticBody(mesh, flesh)
-            moved = FleshRig(rigs["tet_rig"], entries, held)
-            moved.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
-            moved.move(np.zeros(len(entries)))
-            skin = unresolved_stiffness(surface, rigs["rig"], mesh, moved, flesh)
-            reduction = _reduce(moved, body, held, _trained_poses(character), modes, seed)
+            flesh_rig = FleshRig(rigs["tet_rig"], entries, held)
+            flesh_rig.set_key(np.asarray(rigs["rig"].rest_pose, np.float64))
+            flesh_rig.move(np.zeros(len(entries)))
+            skin = unresolved_stiffness(surface, rigs["rig"], mesh, flesh_rig, flesh)
+            reduction = _reduce(flesh_rig, body, held, _trained_poses(character), modes, seed)
         with log.stage("cubature"):
             size = reduction.condensed.mass.shape[0]
-            fewest = FEWEST_TETS // 2 if moved.affine else FEWEST_TETS
+            fewest = FEWEST_TETS // 2 if flesh_rig.affine else FEWEST_TETS
             count = fewest + TETS_PER_COORDINATE * size if cubature is None else cubature
             trained = train_cubature(
                 reduction.flesh,
@@ -290,8 +290,8 @@ def shaped_flesh(character: Character, entries: Ints) -> Character:
     rest, column = np.array(rig.rest_pose, np.float64), np.empty((rig.n_vertices, 3, 1))
     for entry in shapes:  # one at a time to save memory
         rig_jacobian(rig, np.array([entry])).evaluate(rest, column)
-        moved = np.linalg.norm(column[:, :, 0], axis=1)
-        relative = moved / max(float(moved.max()), 1e-300)
+        distances = np.linalg.norm(column[:, :, 0], axis=1)
+        relative = distances / max(float(distances.max()), 1e-300)
         np.maximum(flesh, SHARE * np.minimum(relative / FULL, 1.0), out=flesh)
     painted = dict(character.painted)
     flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # painted as rigid
@@ -349,31 +349,32 @@ def _trained_poses(character: Character) -> list[Floats]:
 
 
 def unresolved_stiffness(
-    surface: SurfaceMesh, rig: Rig, mesh: TetMesh, moved: FleshRig, material: Material
+    surface: SurfaceMesh, rig: Rig, mesh: TetMesh, flesh_rig: FleshRig, material: Material
 ) -> Floats:
     """Return Σ_v a_v E_v/ℓ r_vᵀr_v (k, k), with r the skin's motion by shapes minus that of tets.
 
     a are areas, E Young's moduli, and ℓ is the tets' edge length: a cell of width ℓ that the skin
     shears by r resists like a layer of that thickness. Without this stiffness, eight shapes of
     cheeks and neck that move three vertices of a coarse head can cancel each other: weights went
-    from 0 to 1 in a step. `moved` is the rig on the tets, at rest with its Jacobian.
+    from 0 to 1 in a step. `flesh_rig` moves the tets; it is at rest, with its
+    Jacobian.
     """
-    k = len(moved.entries)
-    shapes = np.flatnonzero(moved.shapes)
+    k = len(flesh_rig.entries)
+    shapes = np.flatnonzero(flesh_rig.shapes)
     stiffness = np.zeros((k, k))
     if not len(shapes):
         return stiffness
     n = len(surface.vertices)
     embedding = embed_parts(surface, surface.vertices, np.arange(n), mesh)
     skin = np.empty((n, 3, len(shapes)))
-    rig_jacobian(rig, moved.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
-    tets = moved.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
-    left = skin.reshape(n, -1) - embedding @ tets
+    rig_jacobian(rig, flesh_rig.entries[shapes]).evaluate(np.array(rig.rest_pose, np.float64), skin)
+    tets = flesh_rig.jacobian[:, :, shapes].reshape(len(mesh.vertices), -1)
+    unresolved = skin.reshape(n, -1) - embedding @ tets
     stiffnesses = (
         surface.vertex_areas() * _skin_young(mesh, material, embedding) / typical_edge(mesh)
     )
-    left = (np.sqrt(stiffnesses)[:, None] * left).reshape(3 * n, len(shapes))
-    stiffness[np.ix_(shapes, shapes)] = left.T @ left
+    unresolved = (np.sqrt(stiffnesses)[:, None] * unresolved).reshape(3 * n, len(shapes))
+    stiffness[np.ix_(shapes, shapes)] = unresolved.T @ unresolved
     return stiffness
 
 

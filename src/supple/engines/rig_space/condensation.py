@@ -40,8 +40,10 @@ def interior_vertices(mesh: TetMesh, held: Ints) -> Ints:
 
 def moved_vertices(jacobian: Floats) -> Bools:
     """Return a mask (n, k) of displacements by ∂Φ/∂p (n, 3, k) above `FAINT` times the largest."""
-    moved = np.abs(jacobian).max(axis=1)
-    return np.asarray(moved > FAINT * np.maximum(moved.max(axis=0, initial=0.0), 1e-300))
+    displacements = np.abs(jacobian).max(axis=1)
+    return np.asarray(
+        displacements > FAINT * np.maximum(displacements.max(axis=0, initial=0.0), 1e-300)
+    )
 
 
 def vertices_near(mesh: TetMesh, jacobians: Iterable[Floats], rings: int) -> Bools:
@@ -104,11 +106,11 @@ def _without_faint(corrections: Floats, jacobian: Floats) -> Floats:
 
     The effect of a shape of the belly on the inside of a leg is negligible, but costs as much.
     """
-    moved = np.abs(corrections).max(axis=1, keepdims=True)
-    largest = moved.max(axis=0, keepdims=True, initial=0.0)
+    sizes = np.abs(corrections).max(axis=1, keepdims=True)
+    largest = sizes.max(axis=0, keepdims=True, initial=0.0)
     k = jacobian.shape[2]
     largest[:, :, :k] = np.maximum(largest[:, :, :k], np.abs(jacobian).max(axis=(0, 1)))
-    rounded: Floats = np.where(moved > FAINT * largest, corrections, 0.0)
+    rounded: Floats = np.where(sizes > FAINT * largest, corrections, 0.0)
     return rounded.astype(np.float32).astype(np.float64)
 
 
@@ -134,13 +136,14 @@ def reduced(
 class Snapshot:
     """State of the flesh with the interior in equilibrium.
 
-    `pose` (s,) is the key pose, `away` (k,) the offsets of the free parameters from it, and `left`
-    (q, 3) the interior displacements beyond condensation, in frames of the flesh.
+    `pose` (s,) is the key pose, and `offsets` (k,) are those of the free parameters from it.
+    `residual` (q, 3) has the interior displacements that linear condensation lacks, in frames that
+    rotate with the flesh.
     """
 
     pose: Floats
-    away: Floats
-    left: Floats
+    offsets: Floats
+    residual: Floats
 
 
 def interior_snapshots(
@@ -162,15 +165,15 @@ def interior_snapshots(
     outside = np.setdiff1d(np.arange(len(flesh.key)), flesh.interior)
     snapshots = []
     for i in range(count):
-        pose, away = np.asarray(poses[i % len(poses)], np.float64), draw(i)
+        pose, offsets = np.asarray(poses[i % len(poses)], np.float64), draw(i)
         flesh.set_key(pose)
-        flesh.move(1e-6 * away, columns=False)
-        moved = np.linalg.norm(flesh.x - flesh.key, axis=1) / 1e-6
-        far = AMPLITUDE * REACHES[i % len(REACHES)] * _extent(flesh.key, moved)
-        away = away * (far / max(moved.max(), 1e-12))
-        flesh.turn(away)
-        flesh.move(away, columns=False)
-        left = np.zeros((len(flesh.interior), 3))
+        flesh.move(1e-6 * offsets, columns=False)
+        distances = np.linalg.norm(flesh.x - flesh.key, axis=1) / 1e-6
+        far = AMPLITUDE * REACHES[i % len(REACHES)] * _extent(flesh.key, distances)
+        offsets = offsets * (far / max(distances.max(), 1e-12))
+        flesh.turn(offsets)
+        flesh.move(offsets, columns=False)
+        residual = np.zeros((len(flesh.interior), 3))
         if len(flesh.interior):
             try:
                 rest = static_equilibrium(
@@ -184,8 +187,8 @@ def interior_snapshots(
             except SuppleError:  # no equilibrium at this state
                 continue
             back = (rest.positions - flesh.x)[flesh.interior]
-            left = np.einsum("vji,vj->vi", flesh.rotations.matrices, back)
-        snapshots.append(Snapshot(pose, away, left))
+            residual = np.einsum("vji,vj->vi", flesh.rotations.matrices, back)
+        snapshots.append(Snapshot(pose, offsets, residual))
     flesh.rotations.reset()
     return snapshots
 
@@ -227,14 +230,14 @@ class _Drawing:
         turn = rng.standard_normal(3) / size
         acceleration = rng.standard_normal(3) + np.cross(turn, self._key - self._centre)
         pull = np.einsum("v,vi,vik->k", self._masses, acceleration, self._columns)
-        away: Floats = self._shapes @ ((self._shapes.T @ pull) / self._squares)
-        return away
+        response: Floats = self._shapes @ ((self._shapes.T @ pull) / self._squares)
+        return response
 
 
 def snapshot_modes(
     snapshots: Sequence[Snapshot], stiffness: Floats, others: Floats, count: int
 ) -> Floats:
-    """Return unit principal modes (q, 3, m) of the snapshots' `left`, by elastic energy.
+    """Return unit principal modes (q, 3, m) of the snapshots' `residual`, by elastic energy.
 
     `stiffness` (3q, 3q) is sparse, of the interior at rest; `others` (q, 3, e) are projected out.
     """
@@ -242,16 +245,17 @@ def snapshot_modes(
     count = min(count, len(snapshots))
     if not (q and count):
         return np.zeros((q, 3, 0))
-    left = np.array([each.left.ravel() for each in snapshots]).T
+    residuals = np.array([each.residual.ravel() for each in snapshots]).T
     basis = others.reshape(3 * q, -1)
     if basis.shape[1]:
         pulled = stiffness @ basis
-        left = left - basis @ np.linalg.lstsq(basis.T @ pulled, pulled.T @ left, rcond=None)[0]
+        parts = np.linalg.lstsq(basis.T @ pulled, pulled.T @ residuals, rcond=None)[0]
+        residuals = residuals - basis @ parts
     # Reduce the weight of large snapshots.
-    energy = np.sqrt(np.maximum(np.einsum("is,is->s", left, stiffness @ left), 1e-300))
-    left = left / np.sqrt(energy * np.median(energy))
-    values, vectors = scipy.linalg.eigh(left.T @ (stiffness @ left))
+    energy = np.sqrt(np.maximum(np.einsum("is,is->s", residuals, stiffness @ residuals), 1e-300))
+    residuals = residuals / np.sqrt(energy * np.median(energy))
+    values, vectors = scipy.linalg.eigh(residuals.T @ (stiffness @ residuals))
     order = np.argsort(-values)[:count]
     order = order[values[order] > 1e-9 * values.max()]
-    modes = left @ vectors[:, order]
+    modes = residuals @ vectors[:, order]
     return np.ascontiguousarray(modes / np.linalg.norm(modes, axis=0)).reshape(q, 3, -1)

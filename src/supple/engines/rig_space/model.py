@@ -167,16 +167,16 @@ class RigSpaceModel(StoredModel):
         """Masks (n, K) of coordinates that displace a vertex, and (n,) of noticeable motion."""
         rig = FleshRig(self.tet_rig, self.entries, self.held)
         rng, rest = np.random.default_rng(0), np.asarray(self.rig.rest_pose, np.float64)
-        moved = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
-        noticeably = np.zeros(len(moved), bool)
+        reached = np.zeros((len(self.mesh.vertices), self.condensed.corrections.shape[2]), bool)
+        noticeably = np.zeros(len(reached), bool)
         for size in (0.0, 0.1, 0.2):  # some derivatives are zero at rest
             rig.set_key(rest + size * rng.standard_normal(len(rest)))
             rig.move(np.zeros(len(self.entries)))
-            moved[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
+            reached[:, : len(self.entries)] |= rig.jacobian.any(axis=1)
             noticeably |= moved_vertices(rig.jacobian).any(axis=1)
-        moved[self.interior] |= self.condensed.corrections.any(axis=1)
+        reached[self.interior] |= self.condensed.corrections.any(axis=1)
         noticeably[self.interior] |= self.condensed.corrections.any(axis=(1, 2))
-        return moved, noticeably
+        return reached, noticeably
 
     @property
     def reached(self) -> Bools:

@@ -252,7 +252,7 @@ class RigSpaceSimulator(ContactSimulator):
         c: Floats,
         rate: Floats,
     ) -> None:
-        """Set pose, root and coordinates (K,), with rates; `past` is pose and root a `dt` ago."""
+        """Set pose, root, coordinates `c` (K,) and `rate`; `past`: pose and root a step earlier."""
         h, solver = self._h, self._solver
         earlier = (pose, root) if past is None else past
         solver.place(earlier[0], c - self._dt * rate)
@@ -327,16 +327,16 @@ class RigSpaceSimulator(ContactSimulator):
 
     def _substep(self, pose: Floats, root: Floats, loads: Loads | None) -> SolverReport:
         world, away, solver = self._world, self._away, self._solver
-        turn = root[:3, :3]
+        rotation = root[:3, :3]
         tau = world.begin(self._integrator, self._h)
         away.begin(self._integrator, self._h)
         into_frame(world.target, root, self._target)
-        gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ turn
+        gravity = acting_gravity(self.gravity_mode, self.gravity, root) @ rotation
         write_weights(self._masses, gravity, self._load)
         self._push[:], self._contact_push[:] = 0.0, 0.0
         if loads is not None:
             posed = self._free_pose(pose, away.x)
-            self._push += self._skin_push.pushed(posed, loads[0], loads[1] @ turn)
+            self._push += self._skin_push.pushed(posed, loads[0], loads[1] @ rotation)
         stage = StageProblem(
             tau, pose, self._target, self._load, self._push, away.start, away.target, self._springs
         )
@@ -357,9 +357,9 @@ class RigSpaceSimulator(ContactSimulator):
         """Restore flesh that stays inverted towards the key pose; return acting limits."""
         if not self._watch.is_due(self._h):
             return ()
-        found = self._watched.ratios(self._solver.x, self._solver.key)
+        ratios = self._watched.ratios(self._solver.x, self._solver.key)
         work = holding_work(self._c, self._push, self._contact_push) / self._stiffness
-        inverted, part = self._watch.update(*found, work, self._h)
+        inverted, part = self._watch.update(*ratios, work, self._h)
         if part < 1.0:
             self._c *= part
             ends = (self.pose, self.root, self._target), (pose, root, self._placed)

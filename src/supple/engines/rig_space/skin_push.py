@@ -115,15 +115,15 @@ class SkinPush:
         touch: SkinContact | None = None
         before: Floats | None = None
         for obstacle in obstacles:
-            away, all_normals = obstacle.distances(world)
-            inside = np.flatnonzero(away < 0)
+            gaps, all_normals = obstacle.distances(world)
+            inside = np.flatnonzero(gaps < 0)
             if not len(inside):
                 continue
             if touch is None:
                 touch = SkinContact(len(self._entries), root[:3, :3])
-            deepest = inside[np.argsort(away[inside], kind="stable")[:MOST_TOUCHED]]
+            deepest = inside[np.argsort(gaps[inside], kind="stable")[:MOST_TOUCHED]]
             touched = np.sort(deepest)
-            depth, normals, hard = -away[touched], all_normals[touched], self._hard[touched]
+            depth, normals, hard = -gaps[touched], all_normals[touched], self._hard[touched]
             rows = self._rows(pose, touched)
             touch.add_contact(rows, normals, hard, depth)
             if rub is not None:
@@ -151,8 +151,8 @@ def holding_work(c: Floats, push: Floats, contact: Floats) -> float:
     Forces may be those of a hand's spring beyond its goal, with negative work. Contacts with
     negative work push flesh back.
     """
-    moved = c[: len(push)]
-    return max(abs(float(push @ moved)), float(contact @ moved))
+    offsets = c[: len(push)]
+    return max(abs(float(push @ offsets)), float(contact @ offsets))
 
 
 def elastic_energy(model: RigSpaceModel) -> float:

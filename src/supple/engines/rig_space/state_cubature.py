@@ -69,9 +69,9 @@ def train_cubature(
     forces = problem.columns(0, chosen)
     weights = nonnegative_fit(forces @ forces.T, forces @ problem.targets[0])
     fresh = _Forces(flesh, body, moving, held_out, rng)
-    left = fresh.targets[0] - weights @ fresh.columns(0, chosen)
+    residual = fresh.targets[0] - weights @ fresh.columns(0, chosen)
     size = float(np.linalg.norm(fresh.targets[0]))
-    error = float(np.linalg.norm(left)) / max(size, 1e-300)
+    error = float(np.linalg.norm(residual)) / max(size, 1e-300)
     columns, chosen = _rest_columns(flesh), moving[chosen]
     summed = np.zeros_like(condensed.stiffness)
     constants = body.material.element_parameters(len(tets))
@@ -110,9 +110,9 @@ def _states(
         interior: Floats = np.zeros(0)
         if modes.size:
             interior = np.asarray(
-                np.linalg.lstsq(modes, each.left.ravel(), rcond=None)[0], np.float64
+                np.linalg.lstsq(modes, each.residual.ravel(), rcond=None)[0], np.float64
             )
-        drawn_rows.append(np.concatenate([each.away, interior]))
+        drawn_rows.append(np.concatenate([each.offsets, interior]))
     drawn = np.array(drawn_rows).reshape(-1, flesh.size)
     # Amplitudes of the interior: of the snapshots, or of rig modes of equal energy.
     typical = np.sqrt((drawn**2).mean(axis=0))
@@ -154,8 +154,8 @@ class _Forces:
             flesh.turn(c)
             flesh.move(c)
             _tet_forces(code, flesh.x, flesh.key, tets, constants, flesh.Y / lengths, forces)
-            moved = np.einsum("vik,k->vi", columns, c)
-            _linear_forces(code, moved, body.rest, tets, constants, scaled_rest, linear)
+            displacements = np.einsum("vik,k->vi", columns, c)
+            _linear_forces(code, displacements, body.rest, tets, constants, scaled_rest, linear)
             mixing = np.linalg.qr(rng.standard_normal((flesh.size, rows)))[0]
             for part, (mixed, share) in enumerate(
                 ((forces @ mixing, WHOLE), ((forces - linear) @ mixing, 1.0))
@@ -180,12 +180,12 @@ def _moving_tets(flesh: CorotatedFlesh, tets: Ints, snapshots: Sequence[Snapshot
 
     Without this, half of an elephant's cubature was in flesh that its trunk moves by a millionth.
     """
-    moved: Bools = np.asarray(moved_vertices(_rest_columns(flesh)).any(axis=1))
+    reached: Bools = np.asarray(moved_vertices(_rest_columns(flesh)).any(axis=1))
     for snapshot in snapshots[::8]:
         flesh.set_key(snapshot.pose)
         flesh.move(np.zeros(flesh.size))
-        moved |= moved_vertices(flesh.Y).any(axis=1)
-    return np.flatnonzero(moved[tets].any(axis=1))
+        reached |= moved_vertices(flesh.Y).any(axis=1)
+    return np.flatnonzero(reached[tets].any(axis=1))
 
 
 def _rest_columns(flesh: CorotatedFlesh) -> Floats:

@@ -118,11 +118,11 @@ def example_shapes(model: RigSpaceModel, count: int) -> Floats:
     shapes = [model.mesh.vertices.copy()]
     for each in snapshots:
         plain.set_key(each.pose)
-        plain.turn(each.away)
-        plain.move(each.away, columns=False)
-        moved = np.einsum("vij,vj->vi", plain.rotations.matrices, each.left)
+        plain.turn(each.offsets)
+        plain.move(each.offsets, columns=False)
+        displacements = np.einsum("vij,vj->vi", plain.rotations.matrices, each.residual)
         shape = plain.x.copy()
-        shape[model.interior] += moved
+        shape[model.interior] += displacements
         shapes.append(shape)
     return np.array(shapes)
 
@@ -140,8 +140,8 @@ def nearest_through(mesh: TetMesh, interior: Ints, surface: Ints, count: int) ->
     nearest = np.empty((len(interior), count), np.int64)
     for first in range(0, len(interior), 256):  # rows of n distances each
         some = interior[first : first + 256]
-        away = dijkstra(graph, directed=False, indices=some)[:, surface]
-        nearest[first : first + 256] = np.argsort(away, axis=1, kind="stable")[:, :count]
+        distances = dijkstra(graph, directed=False, indices=some)[:, surface]
+        nearest[first : first + 256] = np.argsort(distances, axis=1, kind="stable")[:, :count]
     return nearest
 
 
@@ -167,8 +167,8 @@ def sparse_weights(
         return nonnegative_fit(gram[np.ix_(chosen, chosen)], pull[chosen] - penalty, likely)
 
     def error(chosen: Ints, weights_kept: Floats) -> float:
-        away = system[:, chosen] @ weights_kept - right
-        return math.sqrt(float(away @ away) / len(away))
+        difference = system[:, chosen] @ weights_kept - right
+        return math.sqrt(float(difference @ difference) / len(difference))
 
     chosen = np.arange(c)
     dense = fitted(chosen)

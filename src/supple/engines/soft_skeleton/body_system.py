@@ -129,9 +129,9 @@ class BodySystem:
         """Start with velocities (3 + 3K,) of the bones: m/s of the first joint, then rad/s."""
         small, ends = 1e-6, []
         for sign in (1, -1):
-            moved = chain.fork()
-            moved.change(sign * small * speeds)
-            self._points.place(moved, self.phi)
+            displaced_chain = chain.fork()
+            displaced_chain.change(sign * small * speeds)
+            self._points.place(displaced_chain, self.phi)
             ends.append(self._points.x.copy())
         self._points.place(chain, self.phi)
         self._start_history((ends[0] - ends[1]) / (2 * small), speeds)
@@ -198,8 +198,8 @@ class BodySystem:
         _clear(gradient, hessian, self._weight)
         points.place(chain, self.phi)
         np.subtract(points.x, self._world.target, out=self._away)
-        moved = self._away, model.masses, 1 / tau**2, self.gravity
-        add_point_terms(points.posed(chain, self.phi), *moved, gradient, hessian, self._weight)
+        terms = self._away, model.masses, 1 / tau**2, self.gravity
+        add_point_terms(points.posed(chain, self.phi), *terms, gradient, hessian, self._weight)
         self._add_weight()
         code = model.material.code
         add_flesh_terms(code, self.stiff, model.flesh, self.phi, bones, gradient, hessian, 6)
@@ -230,15 +230,15 @@ class BodySystem:
         acting = add_joint_terms(self._springs, chain.parents, *rotations, self._h, first, *system)
         if self.root_mode == "tracked":
             omega, mass = 2 * math.pi * self._tracking, float(self.model.masses.sum())
-            away = chain.positions[0] - target.positions[0]
+            offset = chain.positions[0] - target.positions[0]
             back = chain.positions[0] - start.positions[0]
-            far = max(float(np.linalg.norm(away)), 1e-12)
+            far = max(float(np.linalg.norm(offset)), 1e-12)
             spring = mass * min(omega**2, MAX_PULL / far)
             # The damper acts on motion relative to that of the root's target.
             relative = back - (target.positions[0] - self._target_first)
             strongest = mass * MAX_PULL * self._h / max(np.abs(relative).max(), 1e-9)
             damper = min(2 * mass * omega, strongest)
-            self._gradient[:3] += spring * away + damper / self._h * relative
+            self._gradient[:3] += spring * offset + damper / self._h * relative
             for row in range(3):
                 self._hessian[row, row] += spring + damper / self._h
         return int(acting)
@@ -321,8 +321,8 @@ class BodySystem:
             # The work of a hand's spring may be negative; such contacts push flesh back.
             by_contacts = skin.work(chain, self.phi, self._contact.loads()) / self.stiff
             work = max(abs(skin.work(chain, self.phi, pushed)) / self.stiff, by_contacts)
-        found, part = self._watch.update(inverted, lowest, work, h)
-        limits = {"inversion"} if found else set()
+        is_inverted, part = self._watch.update(inverted, lowest, work, h)
+        limits = {"inversion"} if is_inverted else set()
         if largest > FARTHEST and not self._watch.is_held(inverted, by_contacts):
             part *= FARTHEST / largest
             limits.add("displacement")
@@ -395,14 +395,14 @@ def _add_damping(
     """
     starts, columns, stiffness, damping = matrices
     for i in range(len(phi)):
-        row, moved, total = hessian[first + i], phi[i] - start[i], preload[i]
+        row, change, total = hessian[first + i], phi[i] - start[i], preload[i]
         for at in range(starts[i], starts[i + 1]):
             j = columns[at]
             entry = beta * stiffness[at] + alpha * damping[at]
             row[first + j] += entry
             total += entry * (phi[j] - start[j])
             if j > i:
-                gradient[first + j] += entry * moved
+                gradient[first + j] += entry * change
         gradient[first + i] += total
 
 

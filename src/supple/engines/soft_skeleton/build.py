@@ -182,8 +182,9 @@ def _residual_flexibility(
         count = batch.stop - first
         load = np.zeros((len(unknown), count))
         load[rows[batch], np.arange(count)[:, None]] = layer.normals[batch]
-        moved = factor.solve(load) - basis @ np.linalg.solve(reduced, basis.T @ load)
-        displacements, mask = moved[rows], near[:, batch].toarray() > 0  # (p, 3, count), (p, count)
+        responses = factor.solve(load) - basis @ np.linalg.solve(reduced, basis.T @ load)
+        displacements = responses[rows]  # (p, 3, count)
+        mask = near[:, batch].toarray() > 0  # (p, count)
         for i in range(3):
             parts[i].append(sp.csr_array(np.where(mask, displacements[:, i], 0.0)))
     return tuple(rounded_rows(sp.csr_array(sp.hstack(part))) for part in parts)
@@ -306,6 +307,6 @@ def _inertias(bones: RigBones, bound: Floats, masses: Floats, weights: sp.csr_ar
         hangs[joint] = True
         for k in range(joint + 1, count):
             hangs[k] = hangs[parents[k]] and parents[k] >= joint
-        away = ((bound - bones.joints[joint]) ** 2).sum(axis=1)
-        inertias[joint] = 2 / 3 * float(table[:, hangs].sum(axis=1) @ away)
+        squared_distances = ((bound - bones.joints[joint]) ** 2).sum(axis=1)
+        inertias[joint] = 2 / 3 * float(table[:, hangs].sum(axis=1) @ squared_distances)
     return inertias

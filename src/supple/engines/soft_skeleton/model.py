@@ -96,8 +96,8 @@ class _Points(Field):
         if np.diff(bone_starts).max(initial=0) > MOST_FOLLOWED:
             raise FormatError(f"has a point that follows more than {MOST_FOLLOWED} bones")
         follow = sp.csr_array((weights, bones, bone_starts), (n, len(parents)))
-        moved = [sp.csr_array((shapes[:, i], columns, flesh_starts), (n, m)) for i in range(3)]
-        return {name: point_tables(parents, rest, follow, moved)}
+        components = [sp.csr_array((shapes[:, i], columns, flesh_starts), (n, m)) for i in range(3)]
+        return {name: point_tables(parents, rest, follow, components)}
 
 
 class _Bones(Field):

@@ -278,8 +278,8 @@ class SoftSkeletonSimulator(ContactSimulator):
     ) -> None:
         """Place bones at a pose and root, plus a deviation as `_deviation` returns it."""
         rotations, first, slides = self._bones.rotations(pose)
-        turn = root[:3, :3]
-        chain.place(turn @ rotations, turn @ first + root[:3, 3], slides)
+        rotation = root[:3, :3]
+        chain.place(rotation @ rotations, rotation @ first + root[:3, 3], slides)
         if deviation is not None:
             chain.change(np.einsum("kij,kj->ki", self._axes(chain, root), deviation).ravel())
 

@@ -279,8 +279,8 @@ def without_rigid_motion(rest: Floats, displacements: Floats, masses: Floats) ->
     share = masses / masses.sum()
     arms = rest - share @ rest
     shapes = np.empty_like(displacements)
-    for shape, moved in zip(shapes, displacements, strict=True):
-        placed = rest + moved
+    for shape, displacement in zip(shapes, displacements, strict=True):
+        placed = rest + displacement
         placed = placed - share @ placed
         shape[:] = placed @ _aligning_rotation(arms, placed, share) - arms
     rigid = rigid_motions(rest, masses)

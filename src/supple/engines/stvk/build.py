@@ -57,11 +57,11 @@ def elastic_basis(
 def held_count(fixed: ArrayLike, points: StrainPoints, basis: Floats) -> int:
     """Return the number of fixed vertices with mass; raise an error if the basis moves one."""
     held = fixed_vertices(fixed, points.n_vertices)
-    moved = held[basis[held].any(axis=(1, 2))]
-    if len(moved):
+    moving = held[basis[held].any(axis=(1, 2))]
+    if len(moving):
         raise SuppleError(
-            f"the basis moves {len(moved)} of the fixed vertices (one is vertex {moved[0]}); make "
-            "it with the same fixed vertices, or do not fix these"
+            f"the basis moves {len(moving)} of the fixed vertices (one is vertex {moving[0]}); "
+            "make it with the same fixed vertices, or do not fix these"
         )
     return int((points.vertex_volumes()[held] > 0).sum())
 
@@ -138,5 +138,5 @@ def surface_of(
         embedding = embed(surface.vertices, mesh)
     else:
         embedding = embed_hexes(surface.vertices, mesh)
-    moved: Any = embedding @ basis.reshape(len(basis), -1)
-    return surface, np.ascontiguousarray(moved.reshape(-1, 3, basis.shape[2]))
+    surface_basis: Any = embedding @ basis.reshape(len(basis), -1)
+    return surface, np.ascontiguousarray(surface_basis.reshape(-1, 3, basis.shape[2]))

@@ -153,7 +153,7 @@ def _sum_bytes(rows: StrainRows, r: int) -> int:
 def _products_of(
     rows: StrainRows, basis: Floats, report: Callable[[int], None]
 ) -> tuple[Floats, Floats]:
-    """Return AᵀA for λ and for μ of rows of one kind."""
+    """Return AᵀA for λ and for μ, with the strain `rows` A of points or of cubes."""
     r = basis.shape[2]
     columns = r + pair_count(r)
     fitting = _BLOCK_BYTES // (8 * sum(rows.counts) * columns)
@@ -162,7 +162,7 @@ def _products_of(
     # The number of partial sums does not depend on the machine, so that bits do not either.
     count = min(len(starts), _MOST_SUMS, max(1, _SUM_BYTES // _sum_bytes(rows, r)))
     sums = [[np.zeros((columns, columns)) for _ in rows.counts] for _ in range(count)]
-    finished, turn = [0] * count, Lock()
+    finished, lock = [0] * count, Lock()
 
     def add(slot: int) -> None:
         scratch = [np.empty((each * step, columns)) for each in rows.counts]
@@ -175,7 +175,7 @@ def _products_of(
             rows.fill(start, end, basis, filled)
             for part, total in zip(filled, sums[slot], strict=True):
                 _add_product(addresses(), part, total)
-            with turn:  # progress is monotonic
+            with lock:  # progress is monotonic
                 finished[slot] += rows.points * (end - start)
                 report(sum(finished))
 
@@ -266,10 +266,11 @@ _TABLES = CubeTables(_MODAL, _CHANGES, _SHEARS)
 
 @dataclass(frozen=True)
 class CubeRows:
-    """Rows of cubes with two Gauss points along each edge, twenty-four each.
+    """Strain rows of cubes with two Gauss points along each edge: twenty-four for each cube.
 
-    Classes: the mean of the trace; its change along one edge; along two; all else. `corners` (m, 8)
-    are vertices, and `edges` (m, 3, 3) columns ∂X/∂ξ, orthogonal and of equal length.
+    There are four classes of rows: the mean of the trace of strain; its changes along one edge; its
+    changes along two edges; and all other rows. `corners` (m, 8) are vertices, and `edges`
+    (m, 3, 3) have the columns ∂X/∂ξ, orthogonal and of equal length.
     """
 
     corners: Ints

@@ -67,8 +67,8 @@ class PolynomialBody:
 
     def surface_at(self, q: ArrayLike) -> Singles:
         """Return X̄ + Ū q, the surface at q, (n̄, 3) float32."""
-        moved = self.surface.vertices + self.surface_basis @ self._reduced(q)
-        return moved.astype(np.float32)
+        positions = self.surface.vertices + self.surface_basis @ self._reduced(q)
+        return positions.astype(np.float32)
 
     def reduced_force(self, forces: Forces) -> Floats:
         """Return Ūᵀ f of forces on the surface in N: a mapping of vertices to (3,), or (n̄, 3)."""

@@ -86,14 +86,14 @@ def sampled_gradients(rest: Floats, basis: Floats) -> Floats:
     tree, best = cKDTree(rest), np.full(len(spread), np.inf)
     gradients = np.zeros((len(spread), 9, r))
     for neighbours in NEIGHBOURS:
-        left = np.flatnonzero(best > POOR_FIT)
-        if len(left) <= (1 - ENOUGH) * len(spread):
+        poor = np.flatnonzero(best > POOR_FIT)
+        if len(poor) <= (1 - ENOUGH) * len(spread):
             break
         count = min(neighbours + 1, len(rest))
-        near = tree.query(rest[spread[left]], k=count)[1].reshape(len(left), count)
+        near = tree.query(rest[spread[poor]], k=count)[1].reshape(len(poor), count)
         fitted, errors = _fits(rest[near], basis[near])
-        better = errors < best[left]
-        best[left[better]], gradients[left[better]] = errors[better], fitted[better]
+        better = errors < best[poor]
+        best[poor[better]], gradients[poor[better]] = errors[better], fitted[better]
     good = best <= POOR_FIT if (best <= POOR_FIT).any() else best < np.inf
     return np.ascontiguousarray(gradients[good])
 
@@ -115,12 +115,12 @@ def _fits(points: Floats, basis: Floats) -> tuple[Floats, Floats]:
     """
     edges = points - points.mean(axis=1, keepdims=True)
     r = basis.shape[3]
-    moved = (basis - basis.mean(axis=1, keepdims=True)).reshape(*basis.shape[:2], -1)
-    fitted = np.linalg.pinv(edges) @ moved  # (s, 3, 3r): rows are the axes of X
-    left = (moved - edges @ fitted).reshape(len(edges), -1, r)
-    scale = np.linalg.norm(moved.reshape(len(edges), -1, r), axis=1)
+    displacements = (basis - basis.mean(axis=1, keepdims=True)).reshape(*basis.shape[:2], -1)
+    fitted = np.linalg.pinv(edges) @ displacements  # (s, 3, 3r): rows are the axes of X
+    residuals = (displacements - edges @ fitted).reshape(len(edges), -1, r)
+    scale = np.linalg.norm(displacements.reshape(len(edges), -1, r), axis=1)
     largest = scale.max(axis=0, initial=0.0) + 1e-300
-    errors = np.linalg.norm(np.linalg.norm(left, axis=1) / largest, axis=1)
+    errors = np.linalg.norm(np.linalg.norm(residuals, axis=1) / largest, axis=1)
     errors /= np.linalg.norm(scale / largest, axis=1) + 1e-300
     sizes = np.linalg.svd(edges, compute_uv=False)
     thick = sizes[:, -1] > THIN * sizes[:, 0] if sizes.shape[1] == 3 else np.zeros(len(edges), bool)
@@ -200,7 +200,10 @@ def _restart(watch):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _restore(part, watch, q, v, a):  # type: ignore[no-untyped-def]
-    """Scale q by `part`, zero v and a; end the restoration if all samples are fine, or in time."""
+    """Scale q by `part`; set v and a to zero.
+
+    The restoration ends once all samples are well oriented, or after `LONGEST` seconds.
+    """
     for i in range(len(q)):
         q[i] *= part
         v[i], a[i] = 0.0, 0.0
@@ -220,11 +223,11 @@ def _count_below(least, block, q, entries):  # type: ignore[no-untyped-def]
         row, factor = block[i], q[i]
         for j in range(len(entries)):
             entries[j] += factor * row[j]
-    found = 0
+    count = 0
     for s in range(BLOCK):
         at = 9 * s
         a, b, c = 1.0 + entries[at], entries[at + 1], entries[at + 2]
         d, e, f = entries[at + 3], 1.0 + entries[at + 4], entries[at + 5]
         g, k, m = entries[at + 6], entries[at + 7], 1.0 + entries[at + 8]
-        found += a * (e * m - f * k) + b * (f * g - d * m) + c * (d * k - e * g) <= least
-    return found
+        count += a * (e * m - f * k) + b * (f * g - d * m) + c * (d * k - e * g) <= least
+    return count

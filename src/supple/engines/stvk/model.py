@@ -321,7 +321,8 @@ class StvkModel(StoredModel, PolynomialBody):
         """Return the model with these fields; raise FormatError for values no body can have."""
         if not (1 <= sizes["r"] <= MOST_MODES and 1 <= sizes["g"] <= MOST_GROUPS):
             counts = f"{sizes['r']} modes and {sizes['g']} groups"
-            raise FormatError(f"has {counts}, which no model has; {AGAIN}")
+            limits = f"1 to {MOST_MODES} modes and 1 to {MOST_GROUPS} groups"
+            raise FormatError(f"has {counts}, but needs {limits}; {AGAIN}")
         model = cls(**fields)
         _check_physical(model)
         return model
@@ -351,7 +352,7 @@ def _check_physical(model: StvkModel) -> None:
 
 
 def _refused(what: str) -> FormatError:
-    return FormatError(f"{what}, which no model has; {AGAIN}")
+    return FormatError(f"{what}, which is impossible; {AGAIN}")
 
 
 def _check_shapes(model: StvkModel) -> None:

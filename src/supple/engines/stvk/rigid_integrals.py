@@ -106,16 +106,16 @@ class RigidIntegrals:
         """Return the body's moments with densities (g,); `weight_parts` (g, 3, r) is Σ v U."""
         mass = float(density @ self.volumes)
         first = density @ self.first
-        moved = np.tensordot(density, weight_parts, 1)
+        momenta = np.tensordot(density, weight_parts, 1)
         second = np.tensordot(density, self.second, 1) - np.outer(first, first) / mass
         mixed = np.tensordot(density, self.mixed, 1)
-        mixed -= first[:, None, None] * (moved / mass)
+        mixed -= first[:, None, None] * (momenta / mass)
         shapes = np.tensordot(density, self.shapes, 1)
-        shapes -= moved[:, None, :, None] * (moved / mass)[:, None, :]
+        shapes -= momenta[:, None, :, None] * (momenta / mass)[:, None, :]
         return RigidMoments(
             mass=mass,
             centre=self.about + first / mass,
-            drift=moved / mass,
+            drift=momenta / mass,
             shape_mass=np.einsum("aaij->ij", shapes),
             inertia_terms=(
                 _inertia(second),

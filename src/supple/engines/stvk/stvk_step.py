@@ -1,8 +1,8 @@
 """Kernels that step a Saint Venant–Kirchhoff body in its basis (barbic2005 App. C).
 
-h − τ of an explicit step and one implicit stage of τ make all integrators that are `trapezoidal`
-in `supple.dynamics.integrators`: M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w,
-with D = αM + βK, K taken where Newton's method begins.
+All integrators that are `trapezoidal` in `supple.dynamics.integrators` are an explicit step of
+h − τ and one implicit stage of τ: M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w,
+with D = αM + βK, K evaluated where Newton's method begins.
 
 The tangent's coefficients are read as half of a symmetric matrix, in one stream. For K₂ they are
 symmetric in all four of a, b, c, d. With squares of q halved, they are a symmetric matrix of pairs

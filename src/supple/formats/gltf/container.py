@@ -123,9 +123,10 @@ def _chunks(data: bytes, notes: Notes) -> tuple[bytes, memoryview | None]:
         if len(data) - at < 8:
             notes.fail("GLB_UNEXPECTED_END_OF_CHUNK_HEADER", f"is cut off at byte {at}")
         size, kind = struct.unpack_from("<II", data, at)
-        left = min(len(data), length) - at - 8
-        if size > left:
-            what = f"chunk {number} declares {size} bytes, and {max(left, 0)} are left in the file"
+        remaining = min(len(data), length) - at - 8
+        if size > remaining:
+            present = max(remaining, 0)
+            what = f"chunk {number} declares {size} bytes, and {present} are left in the file"
             notes.fail("GLB_CHUNK_TOO_BIG", f"{what}; it is damaged or cut off")
         _accept_chunk(kind, number, chunks, notes)
         chunks.setdefault(kind, memoryview(data)[at + 8 : at + 8 + size])

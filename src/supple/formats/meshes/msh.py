@@ -123,13 +123,13 @@ def _read_nodes_2(msh: _Msh, numbers: _Numbers) -> None:
 
 
 def _read_elements_2(msh: _Msh, numbers: _Numbers) -> None:
-    left = numbers.text_count("elements")
-    while left > 0:
-        kind, n_tags, rows = (_binary_block if numbers.order else _text_block)(numbers, left)
+    remaining = numbers.text_count("elements")
+    while remaining > 0:
+        kind, n_tags, rows = (_binary_block if numbers.order else _text_block)(numbers, remaining)
         n_nodes = NODES[kind]
         tags = rows[:, -n_nodes - n_tags : -n_nodes]
         _add_elements(msh, kind, rows[:, -n_nodes:], tags[:, 0] if n_tags else 0 * rows[:, 0])
-        left -= len(rows)
+        remaining -= len(rows)
 
 
 def _binary_block(numbers: _Numbers, left: int) -> tuple[int, int, np.ndarray]:
@@ -294,7 +294,10 @@ class _Numbers:
         return end
 
     def left(self) -> int:
-        """Return how many numbers a text section has left; 0 before any is taken, or if binary."""
+        """Return the count of unread numbers in a text section.
+
+        The result is 0 before any number is read, and for binary sections.
+        """
         return 0 if self.values is None else len(self.values) - self.at
 
     def text_count(self, what: str) -> int:

@@ -163,7 +163,7 @@ def _read_element(numbers: _Numbers, element: _Element) -> _Columns:
 
 
 def _list_size(numbers: _Numbers, p: _Property) -> int:
-    """Return how many numbers a property has in this row; the length of a list is taken."""
+    """Return the length of a property in this row: 1, or that of a list, which is read."""
     if not p.size_kind:
         return 1
     size = float(numbers.take(p.size_kind, 1)[0])
@@ -173,7 +173,7 @@ def _list_size(numbers: _Numbers, p: _Property) -> int:
 
 
 def _first_sizes(numbers: _Numbers, element: _Element) -> list[int]:
-    """Take an element's first row; return how many numbers each property has in it."""
+    """Read an element's first row; return the length of each property in it."""
     sizes = []
     for p in element.properties:
         sizes.append(_list_size(numbers, p))

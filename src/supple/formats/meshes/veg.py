@@ -274,7 +274,10 @@ class _Section:
 
 
 def _sections(path: Path, data: bytes | None = None) -> list[_Section]:
-    """Return the sections of a file, with content `data` or read if None, and of included files."""
+    """Return the sections of a file and of the files that it includes.
+
+    `data` is the content of the file, which is read if that is None.
+    """
     data = read_bytes(path, (".veg",)) if data is None else data
     text = as_text(path.name, data)
     return _split(path.name, _expanded_lines(path, text, path.parent.resolve(), set()))

@@ -336,7 +336,7 @@ def _parents(table: NDArray[Any], joints: int) -> Ints:
     for k in range(1, joints):
         parent = index_of.get(int(table[0, k]), -1)
         if not 0 <= parent < k:
-            raise FormatError(f'"kintree_table" has a parent of joint {k} that is not before it')
+            raise FormatError(f'"kintree_table" lists joint {k} before its parent')
         parents[k] = parent
     return parents
 

@@ -82,15 +82,15 @@ def one_line(error: object, path: Path) -> str:
 
 
 def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
-    layers, seen = [root], {root.identifier}
+    layers, visited = [root], {root.identifier}
     while layers:
         layer = layers.pop()
         _remove_clips(layer, notes)
         for asset in filter(None, layer.GetCompositionAssetDependencies()):
             reason, layer_below = _look_up(layer, asset, folder)
             if layer_below is not None:
-                if layer_below.identifier not in seen:
-                    seen.add(layer_below.identifier)
+                if layer_below.identifier not in visited:
+                    visited.add(layer_below.identifier)
                     layers.append(layer_below)
                 continue
             notes.append(f'"{shown(asset)}" {reason}; ignored')
@@ -99,7 +99,7 @@ def _keep_to_folder(root: Any, folder: Path, notes: list[str]) -> None:
 
 
 def _look_up(layer: Any, asset: str, folder: Path) -> tuple[str, Any]:
-    """Return a reason, and the layer that `asset` names or None; the reason applies to None."""
+    """Return the layer that `asset` names, or None, after the reason why it may be None."""
     reason, where = located(layer, asset, folder)
     return ("cannot be read", layer_at(where)) if where else (reason, None)
 
@@ -167,14 +167,14 @@ def _count_composed(root: Any, find_layer: Callable[[Any, str], Any]) -> int:
         return counts[key]
 
     total = 0
-    layers, seen = [root], {root.identifier}
+    layers, visited = [root], {root.identifier}
     while layers and total <= MOST:
         layer = layers.pop()
         total += sum(count(layer, spec.path) for spec in layer.rootPrims)
         for asset in layer.subLayerPaths:
             below = find_layer(layer, asset)
-            if below and below.identifier not in seen:
-                seen.add(below.identifier)
+            if below and below.identifier not in visited:
+                visited.add(below.identifier)
                 layers.append(below)
     return total
 

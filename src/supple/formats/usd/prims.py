@@ -288,7 +288,7 @@ def _matrices(prim: Any, name: str) -> np.ndarray | None:
 
 
 def timed_transforms(prim: Any) -> list[Any]:
-    """Return which of a prim and its ancestors have transforms of several samples, top first."""
+    """Return the prim and its ancestors whose transforms have several samples, top first."""
     holders = [holder for holder in _upwards(prim) if holder.IsA(UsdGeom.Xformable)]
     timed = [each for each in holders if len(UsdGeom.Xformable(each).GetTimeSamples()) > 1]
     return timed[::-1]

@@ -133,7 +133,10 @@ def _skinned(rng: np.random.Generator, count: int, method: Any) -> Any:
 
 
 def _arm_case(*, cold: bool) -> Callable[[], Any]:
-    """Return a function in which an arm of three bones follows targets; from rest if cold."""
+    """Return a function in which an arm of three bones follows targets.
+
+    Each solution starts from the last one or, with `cold`, from the rest pose.
+    """
     from supple.rig.skeleton.inverse_kinematics import InverseKinematics
     from supple.rig.skeleton.joint_pose import JointPose
     from supple.rig.skeleton.joints import Skeleton

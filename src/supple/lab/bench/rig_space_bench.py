@@ -319,8 +319,8 @@ def _shape_rig(points: Floats, count: int) -> BlendShapeRig:
         radius = 0.35 * (0.6 + 0.4 * np.sin(np.pi * x))
         centre = np.array([x, radius * np.cos(angle), radius * np.sin(angle)])
         centre = points[np.argmin(np.linalg.norm(points - centre, axis=1))]
-        away = np.linalg.norm(points - centre, axis=1) / reach
-        bump = FAR * np.maximum(1 - away**2, 0.0) ** 2
+        distances = np.linalg.norm(points - centre, axis=1) / reach
+        bump = FAR * np.maximum(1 - distances**2, 0.0) ** 2
         deltas.append(bump[:, None] * directions[k % 3])
     return BlendShapeRig(base, np.array(deltas), [f"bump{k}" for k in range(count)])
 

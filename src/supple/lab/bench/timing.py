@@ -129,9 +129,9 @@ def time_steps(
         for name, value in getattr(state, "seconds", {}).items():
             parts.setdefault(name, np.zeros(len(poses)))[k] = value
         limited.update(state.limits)
-    whole, surface, cpu = seconds[:, counted]
+    steps, surface, cpu = seconds[:, counted]
     parts = {name: values[counted] for name, values in parts.items()}
-    return Timings(whole, surface, parts, cpu, np.array(dense), np.array(others), dict(limited))
+    return Timings(steps, surface, parts, cpu, np.array(dense), np.array(others), dict(limited))
 
 
 def dense_product(kind: Any = np.float64) -> Callable[[], Any]:

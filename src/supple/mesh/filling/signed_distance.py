@@ -71,7 +71,7 @@ class SoupDistance:
             self._winding = igl.FastWindingNumberBVH()
             self._winding.init(vertices, facing)
 
-    def _turns(self, points: Floats) -> Floats:
+    def _winding_numbers(self, points: Floats) -> Floats:
         """Return the absolute winding number of each point."""
         if self._winding is None or len(points) == 0:
             return np.zeros(len(points))
@@ -79,7 +79,7 @@ class SoupDistance:
 
     def __call__(self, points: Floats) -> Floats:
         """Evaluate the level set at points (k, 3)."""
-        side = np.clip(4.0 * (self._turns(points) - 0.5), -1.0, 1.0)
+        side = np.clip(4.0 * (self._winding_numbers(points) - 0.5), -1.0, 1.0)
         return self._surface.distance(points) * side
 
     def uniform_sign(self, points: Floats, radius: float) -> NDArray[np.int8]:
@@ -87,7 +87,7 @@ class SoupDistance:
         sign = np.zeros(len(points), dtype=np.int8)
         distance = self._surface.distance(points)
         free = np.flatnonzero(distance > radius)
-        winding = self._turns(points[free])
+        winding = self._winding_numbers(points[free])
         # Away from triangles winding numbers are harmonic: integers without holes, otherwise
         # varying over the distance to the rim of a hole.
         is_integer = np.abs(winding - np.round(winding)) < 0.1

@@ -79,7 +79,7 @@ def bundled(vertices: Floats, triangles: Ints, spacing: float) -> Ints:
 
 
 def uncovered(points: Floats, vertices: Floats, tets: Ints, cell: float) -> Bools:
-    """Return which points are neither inside the tets nor within `REACH` cells of them."""
+    """Return a mask of points that are neither inside the tets nor within `REACH` cells of them."""
     if len(tets) == 0:
         return np.ones(len(points), dtype=bool)
     reach = REACH * cell
@@ -288,9 +288,12 @@ class _Body:
             coats += new_coats
             vertices, tets = self._fill(ThickenedDistance(self.distance, coats), cell, shift)
         else:
-            left = int(uncovered(points[referenced], vertices, tets, cell).sum())
-            if left:
-                warn(f"{left} surface points stay farther than half a cell from every tet")
+            uncovered_points = int(uncovered(points[referenced], vertices, tets, cell).sum())
+            if uncovered_points:
+                warn(
+                    f"{uncovered_points} surface points stay farther than half a cell from "
+                    "every tet"
+                )
         tets = without_crumbs(points[referenced], vertices, tets, cell)
         return TetMesh(*compact(vertices, tets, cell))
 

@@ -43,8 +43,8 @@ def perturbation_sizes(rig: Rig, pose: Floats) -> Floats:
         else:
             probed_pose = pose.copy()
             probed_pose[k] += _PROBE
-            away = float(np.linalg.norm(rig(probed_pose) - start, axis=1).max())
-            sizes[k] = min(1.0, shift * _PROBE / away) if away > 0 else 0.0
+            distance = float(np.linalg.norm(rig(probed_pose) - start, axis=1).max())
+            sizes[k] = min(1.0, shift * _PROBE / distance) if distance > 0 else 0.0
     return sizes
 
 

@@ -97,9 +97,11 @@ def _tets_along(mesh: TetMesh, handle: Handle) -> Ints:
             return crossed
     where = locate(_along(mesh, handle.points), mesh)
     nearest = int(np.argmin(where.distance))
-    away = float(where.distance[nearest])
-    if away > max(_FAR * mesh.size, _FAR_EDGES * typical_edge(mesh)):
-        raise SuppleError(f'handle "{handle.name}" is {away:.3g} m outside of the body; move it in')
+    distance = float(where.distance[nearest])
+    if distance > max(_FAR * mesh.size, _FAR_EDGES * typical_edge(mesh)):
+        raise SuppleError(
+            f'handle "{handle.name}" is {distance:.3g} m outside of the body; move it in'
+        )
     return where.tet[nearest : nearest + 1]
 
 

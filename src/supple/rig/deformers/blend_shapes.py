@@ -189,14 +189,14 @@ class BlendShapePlacement(DisplacingPlacement):
     def __init__(
         self, base: DeformingPlacement, points: Floats, deltas: Floats, split: int
     ) -> None:
-        moved = np.any(deltas, axis=2).T
+        displaced = np.any(deltas, axis=2).T
         self._local: tuple[Ints, Ints, Floats] | None = None
-        if moved.size and moved.mean() < LOCAL:
-            vertices, shapes = np.nonzero(moved)
-            starts = np.searchsorted(vertices, np.arange(len(moved) + 1))
+        if displaced.size and displaced.mean() < LOCAL:
+            vertices, shapes = np.nonzero(displaced)
+            starts = np.searchsorted(vertices, np.arange(len(displaced) + 1))
             self._local = starts, shapes, np.ascontiguousarray(deltas[shapes, vertices])
         else:
-            self._rows = np.flatnonzero(moved.any(axis=0))
+            self._rows = np.flatnonzero(displaced.any(axis=0))
             self._table = np.ascontiguousarray(deltas.reshape(len(deltas), -1)[self._rows])
         super().__init__(base, points, split)
 

@@ -137,8 +137,8 @@ class _Table(NamedTuple):
     entries: Ints
     """(d, 3) indices of rotation vectors in the pose."""
     starts: Ints
-    """(d + 1,) first entry of each joint in `moved`, and the end of the last."""
-    moved: ShortInts
+    """(d + 1,) first entry of each joint in `vertices`, and the end of the last."""
+    vertices: ShortInts
     """Vertices that each joint displaces, one joint after another."""
     rows: NDArray[np.floating]
     """Their displacements: of each joint (9, 3 k), flat."""
@@ -156,8 +156,8 @@ def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:
     rows = np.concatenate([np.empty(0), *pieces])
     counts = [len(vertices) for vertices in listed]
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    moved = np.concatenate([np.empty(0, np.int32), *listed])
-    return _Table(entries, starts, moved, single_if_exact(rows, single))
+    displaced = np.concatenate([np.empty(0, np.int32), *listed])
+    return _Table(entries, starts, displaced, single_if_exact(rows, single))
 
 
 class PoseBlendPlacement(DisplacingPlacement):
@@ -294,7 +294,7 @@ def _add_posed(pose: Floats, table: _Table, features: Floats, block: Floats, out
 @compiled_plain
 def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floats) -> None:
     """Add Σ_j Δ_j f_j of features (d, 9) to `out` (k, 3)."""
-    starts, moved, rows = table.starts, table.moved, table.rows
+    starts, vertices, rows = table.starts, table.vertices, table.rows
     for joint in range(len(features)):
         first, count, largest = starts[joint], starts[joint + 1] - starts[joint], 0.0
         for k in range(9):
@@ -310,7 +310,7 @@ def _add_displacements(features: Floats, table: _Table, block: Floats, out: Floa
                 start = at + 3 * (k * count + begin)
                 _add_three(features[joint, k : k + 3], rows, start, 3 * count, piece)
             for i in range(many):
-                vertex = moved[first + begin + i]
+                vertex = vertices[first + begin + i]
                 for axis in range(3):
                     out[vertex, axis] += piece[3 * i + axis]
 

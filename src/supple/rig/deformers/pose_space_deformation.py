@@ -107,8 +107,8 @@ class PoseSpaceDeformation:
         """Return positions of vertices that start at `points`; the base must be a `Deformer`."""
         values = checked_pose(self.parameters, pose)
         subset = checked_subset(vertices, self.n_vertices)
-        moved = self._deformer().deform(points, values, subset)
-        return self._corrected(moved, values, subset)
+        positions = self._deformer().deform(points, values, subset)
+        return self._corrected(positions, values, subset)
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> Placement:
         """Return a placement of the listed vertices, or of all; see `Placement`."""

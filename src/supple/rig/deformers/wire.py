@@ -332,8 +332,8 @@ def _keys(wire: Wire, vertices: Ints, single: bool) -> Ints:
     # Sines in single precision are short series anyhow.
     faint = (influence * np.pi < FAINT) & (not single)
     how[at_end] = np.where(faint, FAINTLY, AT_ONE_PLACE)[at_end]
-    moved = (piece != UNMOVED) & (influence > (INVISIBLE if single else 0.0))
-    return np.where(moved, 4 * piece + how, -1)
+    follows = (piece != UNMOVED) & (influence > (INVISIBLE if single else 0.0))
+    return np.where(follows, 4 * piece + how, -1)
 
 
 def _equal_runs(keys: Ints) -> Iterator[tuple[int, int, int, int]]:

@@ -55,11 +55,11 @@ class WireJacobian:
         columns[entries] = np.arange(len(entries))
         self._points = np.ascontiguousarray(wire.rest_points[rows])
         pieces, places = wire.pieces[rows], wire.places[rows]
-        moved = np.flatnonzero(pieces != UNMOVED)
-        first = wire.first_control.astype(np.int64)[pieces[moved]]
-        parts = wire.influence[rows][moved]
+        followers = np.flatnonzero(pieces != UNMOVED)
+        first = wire.first_control.astype(np.int64)[pieces[followers]]
+        parts = wire.influence[rows][followers]
         # Values and slopes of the four polynomials that act on a vertex.
-        powers, u = wire.powers[pieces[moved]], places[moved][:, None]
+        powers, u = wire.powers[pieces[followers]], places[followers][:, None]
         value = powers[:, 0] + u * (powers[:, 1] + u * (powers[:, 2] + u * powers[:, 3]))
         slope = powers[:, 1] + u * (2 * powers[:, 2] + 3 * u * powers[:, 3])
         last = len(wire.control_points) - 1
@@ -72,7 +72,7 @@ class WireJacobian:
         values = np.column_stack([value * parts[:, None], slope, centres, tangents, parts])
         self._table = ArgumentTable(
             (
-                moved.astype(np.int64),
+                followers.astype(np.int64),
                 np.ascontiguousarray(values),
                 np.ascontiguousarray(3 * acting),
                 float(wire.turning),
@@ -97,13 +97,13 @@ class WireJacobian:
 @compiled_fused
 def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) -> None:
     """Write ∂x/∂p (m, 3, k) of all vertices; zero for vertices that the wire does not move."""
-    moved, values, acting, turning, columns, slopes = table_contents(table)
+    followers, values, acting, turning, columns, slopes = table_contents(table)
     for v in range(len(out)):
         for i in range(3):
             for k in range(out.shape[2]):
                 out[v, i, k] = 0.0
-    for row in range(len(moved)):
-        v, data = moved[row], values[row]
+    for row in range(len(followers)):
+        v, data = followers[row], values[row]
         a = (points[v, 0] - data[8], points[v, 1] - data[9], points[v, 2] - data[10])
         t, e = _tangents(data, acting[row], pose)
         _rotation_derivative(a, t, e, data[14] * turning, slopes)
@@ -121,12 +121,12 @@ def _wire_rows(points: Floats, pose: Floats, table: ArgumentTable, out: Floats) 
 @compiled_fused
 def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
     """Write the rotation (m, 3, 3) of every vertex; the identity if the wire does not move it."""
-    moved, values, acting, turning, _, _ = table_contents(table)
+    followers, values, acting, turning, _, _ = table_contents(table)
     for v in range(len(out)):
         for i in range(3):
             for j in range(3):
                 out[v, i, j] = 1.0 if i == j else 0.0
-    for row in range(len(moved)):
+    for row in range(len(followers)):
         data = values[row]
         t, e = _tangents(data, acting[row], pose)
         c, q = _cross(t, e), _dot(t, e)
@@ -141,7 +141,7 @@ def _wire_rotations(pose: Floats, table: ArgumentTable, out: Positions) -> None:
             once = _cross(rho, axis)
             twice = _cross(rho, once)
             for i in range(3):
-                out[moved[row], i, j] = axis[i] + sine * once[i] + one * twice[i]
+                out[followers[row], i, j] = axis[i] + sine * once[i] + one * twice[i]
 
 
 @compiled_fused_inline

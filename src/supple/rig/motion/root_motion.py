@@ -242,8 +242,8 @@ class RootPolicy:
     ) -> RootPolicy:
         """Choose the joints from the local transforms of each clip at its keys.
 
-        `weight` (J,) is the amount of surface that follows each joint, `size` the character's in
-        metres.
+        `weight` (J,) is the amount of surface that follows each joint, and `size` is the size of
+        the character in metres.
         """
         parents, varies = skeleton.parents, varying_joints(skeleton, samples, size)
         load = weight.copy()

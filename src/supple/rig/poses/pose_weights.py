@@ -163,10 +163,10 @@ class PoseWeights:
         """
         if (self.scales < 0).any():
             return self._differences(pose, entries)
-        away = pose * self.scales - self.scaled_poses
-        distances = np.sqrt((away**2).sum(axis=1))
+        differences = pose * self.scales - self.scaled_poses
+        distances = np.sqrt((differences**2).sum(axis=1))
         safe = np.where(distances > 0, distances, 1.0)
-        slopes = away[:, entries] * self.scales[entries] / safe[:, None]
+        slopes = differences[:, entries] * self.scales[entries] / safe[:, None]
         slopes[distances == 0] = 0.0
         raw, change = self.matrix @ distances + self.constant, self.matrix @ slopes
         if not self.normalise:
@@ -320,8 +320,8 @@ def parameter_scales(
     for k in range(len(centre)):
         step = np.zeros_like(centre)
         step[k] = DIFFERENCE_STEP
-        moved = (rig(centre + step) - rig(centre - step)) / (2 * DIFFERENCE_STEP)
-        scales[k] = math.sqrt(share @ (moved**2).sum(axis=1))
+        derivative = (rig(centre + step) - rig(centre - step)) / (2 * DIFFERENCE_STEP)
+        scales[k] = math.sqrt(share @ (derivative**2).sum(axis=1))
     largest = scales.max(initial=0.0)
     return np.maximum(scales, SCALE_FLOOR * largest) if largest > 0 else np.ones_like(scales)
 

@@ -74,7 +74,7 @@ def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
     free joints, unless scales differ.
     """
     base, _, translations, rotations, scales, offset = chain
-    linear, turn = base[:3, :3].copy(), np.empty((3, 3))
+    linear, rotation = base[:3, :3].copy(), np.empty((3, 3))
     quaternion, spin = np.empty(4), np.empty(4)
     place, last, top = base[:3, 3].copy(), np.zeros(3), np.zeros(3)
     reach, turning = 0.0, False
@@ -92,9 +92,9 @@ def chain_span(chain, x, low, high):  # type: ignore[no-untyped-def]
             last[:] = place
         exponential(x[3 * j : 3 * j + 3], spin)
         multiply(rotations[j], spin, quaternion)
-        to_matrix(quaternion, turn)
+        to_matrix(quaternion, rotation)
         above = linear.copy()
-        _matrix_product(above, turn, linear)
+        _matrix_product(above, rotation, linear)
         for row in range(3):
             for column in range(3):
                 linear[row, column] *= scales[j, column]

@@ -49,11 +49,11 @@ def solve_chain(chain, goal, within, start):  # type: ignore[no-untyped-def]
     for attempt in range(3):
         iterations, saddle = _approach(chain, goal, within, x, residual, jacobian)
         total += iterations
-        left = _left(chain, goal, x, residual, jacobian)
-        if left < best_left:
-            best_left = left
+        remaining = _left(chain, goal, x, residual, jacobian)
+        if remaining < best_left:
+            best_left = remaining
             best[:] = x
-        if left < 1e-4 * length or not (saddle or _within_reach(top, target, reach)):
+        if remaining < 1e-4 * length or not (saddle or _within_reach(top, target, reach)):
             break
         _start_elsewhere(attempt, best, low, high, x)
     _left(chain, goal, best, residual, jacobian)
@@ -80,23 +80,23 @@ def _approach(chain, goal, within, x, residual, jacobian):  # type: ignore[no-un
     _shift(residual, length, shifted, spun)
     beyond = (shifted, spun, turn, length)
     iterations, saddle = _descend(chain, beyond, bounds, x, residual, jacobian)
-    left = _left(chain, goal, x, residual, jacobian)
+    remaining = _left(chain, goal, x, residual, jacobian)
     kept = x.copy()
     for _ in range(MOST_SHIFTS):
-        if left < DONE * length:
+        if remaining < DONE * length:
             return iterations, saddle
         _shift(residual, length, shifted, spun)
         beyond = (shifted, spun, turn, length)
         iterations += _descend(chain, beyond, bounds, x, residual, jacobian)[0]
         now = _left(chain, goal, x, residual, jacobian)
-        if now > 0.5 * left:
+        if now > 0.5 * remaining:
             break
-        left = now
+        remaining = now
         kept[:] = x
     x[:] = kept
     weak = (preferred, low, high, WEAK * length)
     more, saddle = _descend(chain, goal, weak, x, residual, jacobian)
-    if _left(chain, goal, x, residual, jacobian) > left:
+    if _left(chain, goal, x, residual, jacobian) > remaining:
         x[:] = kept
     return iterations + more, saddle
 
@@ -256,14 +256,14 @@ def _fill_hessian(  # type: ignore[no-untyped-def]
         size += residual[row] ** 2
     if size < (1e-7 * goal[3]) ** 2:
         return
-    moved, other, shifted = np.empty(6), np.empty((6, count)), x.copy()
+    shifted_residual, other, shifted = np.empty(6), np.empty((6, count)), x.copy()
     change = np.zeros((count, count))
     for a in range(count):
         if not free[a]:
             continue
         for sign in (1.0, -1.0):
             shifted[a] = x[a] + sign * STEP
-            residual_and_jacobian(chain, goal, shifted, moved, other)
+            residual_and_jacobian(chain, goal, shifted, shifted_residual, other)
             for b in range(count):
                 total = 0.0
                 for row in range(6):

@@ -210,17 +210,17 @@ class InverseKinematics:
 
     def _chain(self, pose: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
         """Return transform (4, 4) and rotation (4,) above the chain, and its local transforms."""
-        moved, turned, sized = self.joint_pose.unpack(pose)
+        translations, turned, sized = self.joint_pose.unpack(pose)
         skeleton = self.joint_pose.skeleton
         parent = int(skeleton.parents[self.joints[0]])
-        base, turn = np.eye(4), np.array([0.0, 0, 0, 1])
+        base, rotation = np.eye(4), np.array([0.0, 0, 0, 1])
         if parent >= 0:
             base = self.joint_pose.matrices(pose)[parent].copy()
             # Without scales: a scaled parent's matrix is not a rotation.
-            above = skeleton.world(np.zeros_like(moved), turned, np.ones_like(sized))[parent]
-            turn = _quaternion_of(above[:3, :3])
-        local = (moved[self.joints], skeleton.rotations[self.joints], sized[self.joints])
-        return (base, turn, *local, self.offset)
+            above = skeleton.world(np.zeros_like(translations), turned, np.ones_like(sized))[parent]
+            rotation = _quaternion_of(above[:3, :3])
+        local = (translations[self.joints], skeleton.rotations[self.joints], sized[self.joints])
+        return (base, rotation, *local, self.offset)
 
     def _pose(self, pose: ArrayLike | None) -> Floats:
         count = self.joint_pose.n_parameters

@@ -131,12 +131,12 @@ class JointPose:
             a scale changes its sign.
         """
         rest = self.skeleton
-        moved, turned, sized = rest.local_transforms(translations, rotations, scales)
-        leading = moved.shape[:-2]
-        if not all(np.isfinite(array).all() for array in (moved, turned, sized)):
+        full_translations, turned, sized = rest.local_transforms(translations, rotations, scales)
+        leading = full_translations.shape[:-2]
+        if not all(np.isfinite(array).all() for array in (full_translations, turned, sized)):
             raise SuppleError("joint transforms to pack are not all finite")
         if check:
-            self._refuse_loss(moved, sized)
+            self._refuse_loss(full_translations, sized)
         steps = leading[0] if leading else 1
         across = int(np.prod(leading[1:], dtype=np.int64))
         quaternions = np.ascontiguousarray(turned, dtype=np.float64)
@@ -145,7 +145,7 @@ class JointPose:
         bad = _relative_vectors(quaternions, rest.rotations, vectors)
         if bad >= 0:
             raise SuppleError(f'joint "{rest.names[bad]}": a rotation is a zero quaternion')
-        offsets = (moved - rest.translations)[..., self.translating, :]
+        offsets = (full_translations - rest.translations)[..., self.translating, :]
         logs = self._log_scales(sized)
         parts = (vectors.reshape(*leading, rest.n_joints, 3), offsets, logs)
         widths = [3 * part.shape[-2] for part in parts]
@@ -327,12 +327,12 @@ def _unpack(
     scales: Floats,
 ) -> None:
     count = len(rest_rotations)
-    turn = np.empty(4)
+    relative = np.empty(4)
     for row in range(len(poses)):
         pose = poses[row]
         for joint in range(count):
-            exponential(pose[3 * joint : 3 * joint + 3], turn)
-            multiply(rest_rotations[joint], turn, rotations[row, joint])
+            exponential(pose[3 * joint : 3 * joint + 3], relative)
+            multiply(rest_rotations[joint], relative, rotations[row, joint])
         translations[row] = rest_translations
         scales[row] = rest_scales
         entry = 3 * count

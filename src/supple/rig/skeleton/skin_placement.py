@@ -284,7 +284,7 @@ class BlockPlacement(Forkable):
         place_blocks(*self._blocks, matrices, duals, values, self._scratch, self._placed, out)
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
-        """Write the positions of the vertices if they are bound at `points`, without blocks."""
+        """Write the positions of the vertices if they are bound at `points`, one by one."""
         if self._one_by_one is None:
             base = SkinnedPlacement(self._skin, self._vertices)
             corrections = Corrections(self._blocks.deltas(), self._coefficients)

@@ -173,8 +173,8 @@ def _blend_and_move(
 ) -> None:
     """Move a point by the unit blend of its dual quaternions.
 
-    Each is taken with the sign nearer to the heaviest joint's, which is the first: the blend
-    then has a part of at least that weight along it and is never zero.
+    Each dual quaternion has the sign nearer to that of the heaviest joint, which is the first: the
+    component of the blend along it is then at least its weight, so that the blend is never zero.
     """
     pivot = duals[follow[0]]
     i, j, k, l = pivot[0], pivot[1], pivot[2], pivot[3]

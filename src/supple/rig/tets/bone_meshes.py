@@ -89,16 +89,16 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
     inner = np.setdiff1d(np.unique(mesh.tets), np.unique(mesh.boundary()))
     if not len(inner):
         raise SuppleError("the tets have no inner vertex; use more tets")
-    moved, inside = mesh.vertices.copy(), np.zeros(len(mesh.vertices), bool)
+    vertices, inside = mesh.vertices.copy(), np.zeros(len(mesh.vertices), bool)
     squared, triangle, projections = igl.point_mesh_squared_distance(
         mesh.vertices[inner], surface.vertices, surface.triangles
     )
     facing = outward_triangles(surface.vertices, surface.triangles)
     winding = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
     near = np.sqrt(squared) < SNAPPED * edge
-    moved[inner[near]] = projections[near]
-    back = _flattened(mesh, moved, inner[near])
-    moved[back] = mesh.vertices[back]
+    vertices[inner[near]] = projections[near]
+    back = _flattened(mesh, vertices, inner[near])
+    vertices[back] = mesh.vertices[back]
     inside[inner[near]] = True
     inside[back] = False
     inside[inner] |= np.abs(winding) > 0.5
@@ -107,7 +107,7 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
     for bone in range(len(bones.names)):
         points = surface.vertices[bones.bone == bone]
         if len(points) and not (inside & (owner == bone)).any():
-            nearest = inner[np.linalg.norm(moved[inner] - points.mean(axis=0), axis=1).argmin()]
+            nearest = inner[np.linalg.norm(vertices[inner] - points.mean(axis=0), axis=1).argmin()]
             inside[nearest], owner[nearest] = True, bone
     body = components(mesh.tets, len(mesh.vertices))
     met = np.zeros(int(body.max()) + 1, bool)
@@ -119,7 +119,7 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
         )
         inside[alone], owner[alone] = True, bones.bone[surface.triangles[triangle, 0]]
     held = np.flatnonzero(inside)
-    return BoneTets(TetMesh(moved, mesh.tets, mesh.sets), held, bones.joints[owner[held]])
+    return BoneTets(TetMesh(vertices, mesh.tets, mesh.sets), held, bones.joints[owner[held]])
 
 
 def _flattened(mesh: TetMesh, moved: Floats, snapped: Ints) -> Ints:

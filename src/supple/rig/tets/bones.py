@@ -148,8 +148,8 @@ def held_tets(
         radii = np.maximum(radius * _depths(points, surface), _TOUCH * typical_edge(mesh))
         around = locate(_around_axes(points, radii, spacing), mesh)
         held.append(around.tet[around.distance == 0])
-        away, nearest = cKDTree(points).query(mesh.vertices)
-        held.append(np.flatnonzero((away <= radii[nearest])[mesh.tets].any(axis=1)))
+        distances, nearest = cKDTree(points).query(mesh.vertices)
+        held.append(np.flatnonzero((distances <= radii[nearest])[mesh.tets].any(axis=1)))
     tets = np.unique(np.concatenate(held))
     vertices = np.unique(mesh.tets[tets])
     if len(tets) == 0:
@@ -199,9 +199,9 @@ def _depths(points: Floats, surface: SurfaceMesh) -> Floats:
 def _around_axes(points: Floats, radii: Floats, spacing: float) -> Floats:
     """Return points (k, 3) of concentric spheres that fill the balls of `radii` around `points`."""
     k = np.arange(_DIRECTIONS) + 0.5
-    polar, turn = np.arccos(1 - 2 * k / _DIRECTIONS), np.pi * (1 + 5**0.5) * k
+    polar, azimuth = np.arccos(1 - 2 * k / _DIRECTIONS), np.pi * (1 + 5**0.5) * k
     sphere = np.column_stack(
-        [np.cos(turn) * np.sin(polar), np.sin(turn) * np.sin(polar), np.cos(polar)]
+        [np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)]
     )
     shells = max(1, int(np.ceil(radii.max() / (2 * spacing))))
     most = max(1, _MOST_POINTS // (_DIRECTIONS * shells))

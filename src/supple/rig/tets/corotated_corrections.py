@@ -199,7 +199,7 @@ def _follow_corotated(
     scratch: tuple,
     out: Positions,
 ) -> None:
-    distances, weights, moved, quaternions = scratch
+    distances, weights, displacements, quaternions = scratch
     corrections, rotations = tables
     evaluate_weights(pose, *weighing, distances, weights)
     total, strongest = 0.0, 0
@@ -207,11 +207,11 @@ def _follow_corotated(
         total += abs(weights[i])
         if abs(weights[i]) > abs(weights[strongest]):
             strongest = i
-    _blend(corrections, weights, moved)
+    _blend(corrections, weights, displacements)
     _blend(rotations, weights, quaternions)
     _replace_cancelled(rotations[strongest], (CANCELLED * total) ** 2, quaternions)
-    _rotate(quaternions, offsets.reshape(-1), moved)
-    follow_surface(positions, neighbours, shares, moved.reshape(offsets.shape), out)
+    _rotate(quaternions, offsets.reshape(-1), displacements)
+    follow_surface(positions, neighbours, shares, displacements.reshape(offsets.shape), out)
 
 
 @compiled_fused

@@ -141,9 +141,11 @@ class PoseFitter:
         return PoseFit(x, tuple(run.energies), before, self._inverted(x), gamma, *errors)
 
     def _errors(self, x: Floats, goal: Floats) -> tuple[float, float]:
-        away = np.linalg.norm(self.samples.of_tets @ x - goal, axis=1)
+        distances = np.linalg.norm(self.samples.of_tets @ x - goal, axis=1)
         area = self.samples.area
-        return float(np.sqrt(area @ away**2 / area.sum())), float(away[area > 0].max(initial=0.0))
+        return float(np.sqrt(area @ distances**2 / area.sum())), float(
+            distances[area > 0].max(initial=0.0)
+        )
 
     def _elastic(self, gamma: float) -> ElasticBody:
         material = Material("neo-hookean", young=gamma * self.edge, poisson=POISSON)
@@ -153,16 +155,16 @@ class PoseFitter:
         return np.flatnonzero(volume_ratios(self.mesh, x) < LEAST_VOLUME)
 
     def _objective(self, body: ElasticBody, guard: float, goal: Floats, x: Floats) -> float:
-        away = self.samples.of_tets @ x - goal
-        surface = 0.5 * float(self.samples.area @ np.einsum("ij,ij->i", away, away))
+        residual = self.samples.of_tets @ x - goal
+        surface = 0.5 * float(self.samples.area @ np.einsum("ij,ij->i", residual, residual))
         return surface + body.energy(x) + self._guard.energy(x, guard)
 
     def _derivatives(
         self, body: ElasticBody, guard: float, goal: Floats, x: Floats
     ) -> tuple[Floats, Floats]:
         """Return the gradient (n, 3), and values of a positive definite matrix near the Hessian."""
-        away = self.samples.of_tets @ x - goal
-        gradient = self.samples.of_tets.T @ (self.samples.area[:, None] * away) + body.force(x)
+        residual = self.samples.of_tets @ x - goal
+        gradient = self.samples.of_tets.T @ (self.samples.area[:, None] * residual) + body.force(x)
         values = body.stiffness(x, psd=True).data + self._surface_part
         self._guard.add_derivatives(x, guard, gradient, values)
         # Motions without samples or strain, such as rigid ones of loose parts, stay bounded.

@@ -187,8 +187,10 @@ class ShepardRig(SurfaceFollower):
         """Return positions of all tet vertices, or of the listed vertices."""
         subset = checked_subset(vertices, self.n_vertices)
         needed, rows = self._rows.of(subset)
-        moved = self.rig(pose, needed) - self.surface_vertices[needed]
-        return (self.tet_vertices if subset is None else self.tet_vertices[subset]) + rows @ moved
+        displacements = self.rig(pose, needed) - self.surface_vertices[needed]
+        return (
+            self.tet_vertices if subset is None else self.tet_vertices[subset]
+        ) + rows @ displacements
 
     def placement(self, vertices: Ints | None = None, *, single: bool = False) -> ShepardPlacement:
         """Return a placement of the listed tet vertices, or of all; see `Placement`."""

@@ -57,7 +57,10 @@ def _pieces(surface: SurfaceMesh, spacing: float, most: int) -> Ints:
 
 
 def _spread(surface: SurfaceMesh, pieces: Ints) -> tuple[sp.csr_array, Floats]:
-    """Return samples' weights on the surface's vertices, and areas; the vertices come first."""
+    """Return weights (samples, n̄) of the surface's vertices at each sample, and the areas.
+
+    The first samples are the vertices themselves.
+    """
     n = len(surface.vertices)
     areas = surface.areas()
     rows, columns, values = [np.arange(n)], [np.arange(n)], [np.ones(n)]

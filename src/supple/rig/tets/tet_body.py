@@ -59,8 +59,8 @@ class TetBody:
 
     def rest_error(self) -> float:
         """Return the largest distance between skin and embedded skin at rest, in metres."""
-        away = self.embedding @ self.mesh.vertices - self.surface.vertices
-        return float(np.linalg.norm(away, axis=1).max(initial=0.0))
+        offsets = self.embedding @ self.mesh.vertices - self.surface.vertices
+        return float(np.linalg.norm(offsets, axis=1).max(initial=0.0))
 
 
 def fit_tet_body(
@@ -122,8 +122,8 @@ def fit_tet_body(
     fixed = _fixed(bones, rig, surface, mesh, bone_radius)
     body = TetBody(surface, mesh, embedding, tet_rig, fixed)
     if body.rest_error() > MOST_REST_ERROR * surface.size:
-        away = f"{body.rest_error():.3g} m"
-        raise SuppleError(f"the tets move the surface by {away} at rest; use tets that fill it")
+        distance = f"{body.rest_error():.3g} m"
+        raise SuppleError(f"the tets move the surface by {distance} at rest; use tets that fill it")
     report(1.0, repr(body))
     return body
 
@@ -210,8 +210,8 @@ def _with_pose(
     tet_rig: TetRig, fitter: PoseFitter, surface: SurfaceMesh, pose: Floats, name: str
 ) -> TetRig:
     old = tet_rig.pose_weights
-    fit, away = fit_pose(fitter, tet_rig.start, surface, pose, name)
+    fit, displacement = fit_pose(fitter, tet_rig.start, surface, pose, name)
     names = (*old.names, name)
     weights = PoseWeights(np.vstack([old.poses, pose]), old.scales, kind=old.kind, names=names)
-    everywhere = np.concatenate([tet_rig.away(), away[None]])
+    everywhere = np.concatenate([tet_rig.away(), displacement[None]])
     return TetRig.fitted(tet_rig.mesh, tet_rig.start, weights, everywhere, (*tet_rig.fits, fit))

@@ -274,15 +274,15 @@ def fit_tet_rig(
     samples = SurfaceSamples.of(surface, mesh)
     start = start_rig(rig, surface, mesh, variant, samples)
     fitter = PoseFitter(mesh, samples, gamma) if weights.n_poses > 1 else None
-    away = np.zeros((weights.n_poses, *mesh.vertices.shape))
+    displacements = np.zeros((weights.n_poses, *mesh.vertices.shape))
     fits: list[PoseFit] = []
     for i in range(1, weights.n_poses):
         assert fitter is not None
         report((i - 1) / (weights.n_poses - 1), f'fitting pose "{weights.names[i]}"')
-        fit, away[i] = fit_pose(fitter, start, surface, weights.poses[i], weights.names[i])
+        fit, displacements[i] = fit_pose(fitter, start, surface, weights.poses[i], weights.names[i])
         fits.append(fit)
     report(1.0, f"{counted(len(fits), 'pose')} fitted")
-    return TetRig.fitted(mesh, start, weights, away, fits)
+    return TetRig.fitted(mesh, start, weights, displacements, fits)
 
 
 def check_rest(rig: Rig, surface: SurfaceMesh) -> None:

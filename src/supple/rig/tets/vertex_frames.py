@@ -123,7 +123,7 @@ def vertex_rotations(
 def _tet_gradients(
     rest: Floats, posed: Floats, tets: Ints, gradients: Floats, volumes: Floats
 ) -> None:
-    """Write F = Ds Dm⁻¹ of each tet, times six times its volume, and its volume."""
+    """Write 6 V F of each tet to `gradients`, with F = Ds Dm⁻¹, and its volume V to `volumes`."""
     Dm, Ds, cofactors = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
     for e in range(len(tets)):
         for c in range(3):

@@ -1,6 +1,7 @@
 """An elephant that walks, its trunk and belly free: the first example of Hahn et al. 2013, §5.
 
-An African elephant: it stands facing +z, its back 2 m above the ground, the trunk down to it.
+An African elephant: it stands facing +z, its back 2 m above the ground; its trunk reaches the
+ground.
 """
 
 from __future__ import annotations
@@ -181,8 +182,8 @@ def _belly_shapes(points: Floats, soft: Floats) -> Floats:
             angle = np.radians(degrees)
             out = np.array([np.sin(angle), -np.cos(angle), 0.0])
             centre = np.array([0.0, 1.15, along]) + 0.56 * out
-            away = np.linalg.norm(points - centre, axis=1) / WIDE
-            bump = FAR * soft * np.maximum(1 - away**2, 0.0) ** 2
+            distances = np.linalg.norm(points - centre, axis=1) / WIDE
+            bump = FAR * soft * np.maximum(1 - distances**2, 0.0) ** 2
             across = np.array([np.cos(angle), np.sin(angle), 0.0])
             directions = (out, across, np.array([0.0, 0.0, 1.0]))
             shapes += [bump[:, None] * direction for direction in directions]

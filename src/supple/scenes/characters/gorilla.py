@@ -98,9 +98,9 @@ def _enliven(poses: Floats, line: Timeline) -> None:
     places = PUPPET.places
     drum = line.wave(2.0, 2.3, 4.1)
     for side, sign in (("L", 1.0), ("R", -1.0)):
-        away = ramp(sign * drum, 0.0, 1.0)
-        poses[:, places[f"elbow.{side}.rx"]] += np.radians(36) * away
-        poses[:, places[f"shoulder.{side}.rx"]] -= np.radians(8) * away
+        raised = ramp(sign * drum, 0.0, 1.0)
+        poses[:, places[f"elbow.{side}.rx"]] += np.radians(36) * raised
+        poses[:, places[f"shoulder.{side}.rx"]] -= np.radians(8) * raised
     shake = line.wave(2.2, 5.0, 6.0)
     poses[:, places["head.ry"]] += np.radians(14) * shake
     poses[:, places["chest.ry"]] += np.radians(6) * drum

@@ -188,8 +188,8 @@ def _bare(points: Floats) -> Floats:
 
 
 def _bump(points: Floats, centre: Floats, radius: float) -> Floats:
-    away = np.linalg.norm(points - centre, axis=1) / radius
-    return np.maximum(1 - away**2, 0.0) ** 2
+    distances = np.linalg.norm(points - centre, axis=1) / radius
+    return np.maximum(1 - distances**2, 0.0) ** 2
 
 
 def _soft_shapes(points: Floats, soft: dict[str, Any], share: Floats) -> list[Floats]:

@@ -71,9 +71,9 @@ class Rope:
 
     def forces(self, places: Floats | Singles, velocities: Floats | Singles) -> Floats:
         """Return forces (k, 3) on the patch from positions and velocities (n̄, 3) of the skin."""
-        away = self.anchor - places[self.vertices].mean(axis=0)
-        distance = float(np.linalg.norm(away))
-        direction = away / max(distance, 1e-12)
+        offset = self.anchor - places[self.vertices].mean(axis=0)
+        distance = float(np.linalg.norm(offset))
+        direction = offset / max(distance, 1e-12)
         closing = float(direction @ velocities[self.vertices].mean(axis=0))
         pull = max(self.stiffness * (distance - self.length) - self.damping * closing, 0.0)
         return np.tile(pull * direction / len(self.vertices), (len(self.vertices), 1))

@@ -64,12 +64,12 @@ def _regressor(points: Floats, places: Floats, weights: Floats, parents: Ints) -
     """
     regressor = np.zeros((len(places), len(points)))
     for joint, (place, parent) in enumerate(zip(places, parents, strict=True)):
-        away = points - place
-        near = np.sort(np.linalg.norm(away, axis=1))[:60].mean()
+        offsets = points - place
+        near = np.sort(np.linalg.norm(offsets, axis=1))[:60].mean()
         shared = 1.0 if parent < 0 else 0.02 + weights[:, joint] * weights[:, parent]
-        share = shared * np.exp(-0.5 * (away**2).sum(axis=1) / near**2)
+        share = shared * np.exp(-0.5 * (offsets**2).sum(axis=1) / near**2)
         share[share < 1e-3 * share.max()] = 0.0
-        rows = np.column_stack([np.ones(len(points)), away])
+        rows = np.column_stack([np.ones(len(points)), offsets])
         solved = np.linalg.solve((rows.T * share) @ rows, [1.0, 0.0, 0.0, 0.0])
         regressor[joint] = share * (rows @ solved)
     return regressor
@@ -97,12 +97,12 @@ def _pose_corrections(points: Floats, weights: Floats, parents: Ints, places: Fl
     threshold = INVISIBLE * float(np.ptp(points, axis=0).max())
     for joint in range(1, count):
         blended = np.flatnonzero((shares[:, joint] > 0.01) & (shares[:, joint] < 0.99))
-        share, away = shares[blended, joint], points[blended] - places[joint]
+        share, offsets = shares[blended, joint], points[blended] - places[joint]
         targets = np.empty((len(vectors), len(blended), 3))
         for k, (vector, rotation) in enumerate(zip(vectors, rotations, strict=True)):
             blend = np.eye(3) + share[:, None, None] * (rotation - np.eye(3))
             exact = Rotation.from_rotvec(share[:, None] * vector).as_matrix()
-            lost = np.einsum("nij,nj->ni", exact - blend, away)
+            lost = np.einsum("nij,nj->ni", exact - blend, offsets)
             targets[k] = np.linalg.solve(blend, lost[..., None])[..., 0]
         fitted = CORRECTED * np.einsum("fk,kni->nif", inverse, targets)
         fitted[np.abs(fitted).max(axis=(1, 2)) < threshold] = 0.0

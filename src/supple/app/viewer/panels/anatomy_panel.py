@@ -158,7 +158,7 @@ class AnatomyPanel:
             self._build.join(PATIENCE)
 
     def _write(self, event: Any) -> None:  # in a thread of the server
-        feel, name = self._dials.dialled(), self._name.value
+        feel, name = self._dials.file_feel(), self._name.value
         save_and_notify(event.client, lambda: self._editing.save(self._folder, name, feel))
 
     def _update(self) -> None:

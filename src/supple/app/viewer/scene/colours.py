@@ -200,7 +200,7 @@ def appearance_bands(appearance: Appearance, triangles: Ints) -> AppearanceBands
 
 
 def _cuts(appearance: Appearance) -> Ints:
-    """Return into how many parts the edges of each triangle are divided, (m,)."""
+    """Return the number of parts, (m,), into which the edges of each triangle are divided."""
     every = np.arange(len(appearance.material_of))
     textured = np.array([each.texture is not None for each in appearance.materials])
     varied = np.zeros(len(every), bool)

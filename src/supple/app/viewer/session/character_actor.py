@@ -57,8 +57,8 @@ class CharacterActor(Actor):
     The first motion is by default the liveliest, and motions are by default the model's;
     without any, a test motion is played. `engine`, `flesh` and `damping` are options of
     `supple.bake`, `scaled_loads` and `feel` of `bake_simulator`. Obstacles among the further
-    options `simulation` stay fixed. With `may_stiffen`, motions that are too violent for the flesh
-    make it stiffer, as in `supple.bake`.
+    options `simulation` stay fixed. With `may_stiffen`, flesh is made stiffer for motions that are
+    too violent for it, as in `supple.bake`.
 
     At the end of a motion, `ending` ``"loop"`` continues with the next cycle, ``"restart"`` starts
     again, undeformed, and ``"stop"`` pauses. The frames equal those of `supple bake` bit for bit,
@@ -175,8 +175,8 @@ class CharacterActor(Actor):
         """Return points (k, 3) of the simulator's world in the clip's space, as `surface` does."""
         if self._posed:
             return points
-        moved = self.player.moved
-        return np.asarray((points - moved[:3, 3]) @ moved[:3, :3])
+        displacement = self.player.moved
+        return np.asarray((points - displacement[:3, 3]) @ displacement[:3, :3])
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the current skin (n̄, 3) in the clip's space, where a looped walk returns."""
@@ -268,13 +268,13 @@ class CharacterActor(Actor):
             self._start_motion(self.player.time)
 
     def swing(self, goals: tuple[SwingGoal, ...]) -> None:
-        """Make flesh as stiff as it takes to swing as far as one goal in this motion."""
+        """Set the stiffness at which flesh reaches the goal in this motion; `goals` has one."""
         loop = self.ending == "loop"
         changed = None if self.anatomy is None else self.anatomy.tet_factors(self.model)
         flesh = self.flesh | {"feel": self.feel.stiffer(1.0, changed)}
         plans = [self._plan(loop)]
-        found = found_swing(goals, self.character, self.model, plans, flesh, unreported)
-        self.stiffen(float(found.factors[0]) / self._stable_factors[(self.motion.name, loop)])
+        result = found_swing(goals, self.character, self.model, plans, flesh, unreported)
+        self.stiffen(float(result.factors[0]) / self._stable_factors[(self.motion.name, loop)])
         if not self._posed:
             self._start_motion()
 

@@ -1,4 +1,4 @@
-"""Dials of a character's feel: damping, swing, and what an anatomy file keeps of them."""
+"""Damping and swing of a character's flesh, as set on a page and stored in anatomy files."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class FeelDials:
         self.part, self._found = percent / 100, None
 
     def swing(self) -> None:
-        """Make flesh as stiff as it takes to swing that far in the current motion."""
+        """Find the stiffness at which flesh swings by `part` in the current motion, and set it."""
         self._actor.swing(swing_goals(self._actor.character, self.part))
         self._found = self._actor.factor
 
-    def dialled(self) -> dict[str, Any]:
+    def file_feel(self) -> dict[str, Any]:
         """Return the feel of all flesh for an anatomy file, see `read_feel`."""
         actor = self._actor
         kept = {} if actor.anatomy is None else actor.anatomy.feel

@@ -1,8 +1,8 @@
-"""Accelerations of the character's own motions, by which its body is shaken beside random ones.
+"""Accelerations of the character's motions, for snapshots in addition to random accelerations.
 
-Random accelerations excite all that flesh can do. The accelerations of the file's own motions, near
-the pose that is reduced, excite what it will do: bases and forces are then nearer to the full
-simulation in these motions, and as near in others.
+Random accelerations excite all deformations of the flesh. The accelerations of the file's motions,
+near the pose that is reduced, excite those that occur in these motions: bases and forces are then
+nearer to the full simulation there, and as near as before in other motions.
 """
 
 from __future__ import annotations

@@ -114,11 +114,11 @@ def _checked_regions(
 def _warn_uncovered(regions: Sequence[Region], n_vertices: int, flesh: TetBody) -> None:
     still = np.union1d(flesh.fixed, unreferenced(flesh.mesh.tets, n_vertices))
     moving = np.setdiff1d(np.arange(n_vertices), still)
-    left = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))
-    if len(left):
+    uncovered = np.setdiff1d(moving, np.concatenate([region.vertices for region in regions]))
+    if len(uncovered):
         warn(
-            f"no region contains {counted(len(left), 'tet vertex', 'tet vertices')} that nothing "
-            f"fixes (first: {left[0]}); free vertices outside all regions do not move"
+            f"no region contains {counted(len(uncovered), 'tet vertex', 'tet vertices')} that "
+            f"nothing fixes (first: {uncovered[0]}); free vertices outside all regions do not move"
         )
 
 

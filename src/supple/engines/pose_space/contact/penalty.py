@@ -148,7 +148,7 @@ def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: i
 
 @compiled
 def _touched_rows(tables, count, weights, scratch):  # type: ignore[no-untyped-def]
-    """List the carriers of contacts in `scratch.touched`; blend their basis rows."""
+    """List the tet vertices that carry contacts in `scratch.touched`; blend their basis rows."""
     m, r = scratch.factors.shape
     for pose in range(m):
         for j in range(r):

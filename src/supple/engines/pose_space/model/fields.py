@@ -249,9 +249,9 @@ def _stiffness_corrections(model: ModelFields, m: int, r: int) -> Values:
         corrections = stored_array("corrections of the stiffness", corrections, shape)
     energies = model.trained_energies
     if energies is not None:
-        energies = stored_array("energies of the training", energies, (m,))
+        energies = stored_array("training energies", energies, (m,))
         if corrections is None or not energies.min() > 0:
-            raise SuppleError("energies of the training must be positive and need corrections")
+            raise SuppleError("training energies must be positive and need stiffness corrections")
         _check_definite(corrections[:m], r)
     return {
         "stiffness_corrections": corrections,
@@ -318,9 +318,9 @@ def checked_report(report: Mapping[str, Any]) -> dict[str, Any]:
         text = json.dumps(report, allow_nan=False, sort_keys=True)
         figures = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SuppleError(f"a model's report must be plain, finite figures ({error})") from error
+        raise SuppleError(f"a model's report must have finite JSON values ({error})") from error
     if not isinstance(figures, dict) or len(text) > LONGEST_REPORT:
-        raise SuppleError("a model's report must be a dict of figures, below a megabyte")
+        raise SuppleError("a model's report must be a dict of less than a megabyte of JSON")
     Accuracy.of(figures)  # refuses invalid figures
     return figures
 

@@ -207,9 +207,9 @@ class CondensedSolver:
             self._system.renew()
         if self._contact is not None:
             k, (matrix, pull, guess) = self._k, self._contact
-            away = self._here[:k] - guess
-            back = matrix @ away
-            total += float(away @ (0.5 * back - pull))
+            offsets = self._here[:k] - guess
+            back = matrix @ offsets
+            total += float(offsets @ (0.5 * back - pull))
             self.gradient[:k] += back - pull
             if order >= 2:
                 self._arrays.hessian[:k, :k] += matrix
@@ -241,10 +241,10 @@ class CondensedSolver:
             if not (math.isfinite(energy) and self._solve_change(stage)):
                 limits, self._left = ("solver",), 0
                 break
-            moved = float(np.abs(self._system.change).max())
-            first = moved if done == 1 else first
+            change = float(np.abs(self._system.change).max())
+            first = change if done == 1 else first
             if done == 2:
-                self._check_convergence(moved, first)
+                self._check_convergence(change, first)
             energy = self._line_search(stage, energy, last=done == self.iterations)
         if limits:
             self._move(self._best, columns=False)

@@ -66,9 +66,9 @@ class PaperSolver:
         return True
 
     def _flesh_value(self, stage: StageProblem, p: Floats) -> float:
-        """Return inertia, elastic energy and loads of H at `x` and parameters (k,), in J."""
-        away = (self.x - stage.target).reshape(-1)
-        total = 0.5 / stage.tau**2 * float(away @ (self._masses * away))
+        """Return the terms of H in J: inertia, elasticity and loads, at `x` and parameters (k,)."""
+        difference = (self.x - stage.target).reshape(-1)
+        total = 0.5 / stage.tau**2 * float(difference @ (self._masses * difference))
         total += stage.springs.stiffness * self._body.energy(self.x, self.key)
         return total - (float(np.vdot(stage.load, self.x)) + float(stage.push @ p))
 
@@ -163,8 +163,8 @@ class RigSpacePhysics(PaperSolver):
         """Return the gradient (K,) and the Hessian's blocks H_pp, H_qp and H_qq at c."""
         self._move(c)
         k, tau, u = self._k, stage.tau, self._unknowns
-        away = (self.x - stage.target).reshape(-1)
-        force = self._masses * away / tau**2 - stage.load.reshape(-1)
+        difference = (self.x - stage.target).reshape(-1)
+        force = self._masses * difference / tau**2 - stage.load.reshape(-1)
         stiff = stage.springs.stiffness
         force += stiff * self._body.force(self.x, self.key).reshape(-1)
         system = self._body.stiffness(self.x, self.key, psd=True, out=self._matrix).copy()
@@ -352,9 +352,9 @@ class LinearRigSolver(PaperSolver):
         assert self._jacobian is not None
         linear = start + self._jacobian @ (c - self._last)
         self._rig.move(c, jacobian=False)
-        away = (linear - self._rig.positions)[self._outer].ravel()
+        difference = (linear - self._rig.positions)[self._outer].ravel()
         mass = self._masses.reshape(-1, 3)[self._outer].ravel()
-        return 0.5 / stage.tau**2 * float(away @ (mass * away))
+        return 0.5 / stage.tau**2 * float(difference @ (mass * difference))
 
     def _solved(self, stage: StageProblem, start: Floats, counts: dict[str, int]) -> Floats:
         """Return the parameters that minimise H with the rig linearised at `start`."""
@@ -389,8 +389,8 @@ class LinearRigSolver(PaperSolver):
 
     def _place_linear(self, start: Floats, c: Floats) -> None:
         assert self._jacobian is not None
-        moved = start + self._jacobian @ (c - self._last)
-        self.x[self._outer] = moved[self._outer]
+        positions = start + self._jacobian @ (c - self._last)
+        self.x[self._outer] = positions[self._outer]
         self._method.settle(self.x, self.key)
 
     def _value(self, stage: StageProblem, c: Floats) -> float:
@@ -403,9 +403,9 @@ class LinearRigSolver(PaperSolver):
     def _derivatives(
         self, stage: StageProblem, c: Floats, columns: Floats
     ) -> tuple[Floats, Floats]:
-        away = (self.x - stage.target).reshape(-1)
+        difference = (self.x - stage.target).reshape(-1)
         stiff, rate = stage.springs.stiffness, 1 / stage.tau**2
-        force = rate * self._masses * away - stage.load.reshape(-1)
+        force = rate * self._masses * difference - stage.load.reshape(-1)
         force += stiff * self._body.force(self.x, self.key).reshape(-1)
         Y, m = columns.reshape(-1, self.size), self._matrices
         system: sp.csr_array = self._body.stiffness(self.x, self.key, psd=True)

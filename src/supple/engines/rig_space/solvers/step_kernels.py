@@ -246,9 +246,9 @@ def _inertial_terms(arrays: StageArrays) -> float:
     for v in range(len(x)):
         m = arrays.masses[v] * rate
         for i in range(3):
-            away = x[v, i] - target[v, i]
-            total += 0.5 * m * away * away - load[v, i] * x[v, i]
-            arrays.forces[v, i] = m * away - load[v, i]
+            difference = x[v, i] - target[v, i]
+            total += 0.5 * m * difference * difference - load[v, i] * x[v, i]
+            arrays.forces[v, i] = m * difference - load[v, i]
     return total
 
 

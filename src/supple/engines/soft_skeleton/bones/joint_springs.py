@@ -140,8 +140,8 @@ def add_joint_terms(
     else 1. Derivatives are added to the gradient and the upper triangle of the Hessian from row 3
     on; `torques` (K, 3) and `stiffness` (K, 3, 3) are written for each joint.
     """
-    rotation, goal, away, small = np.empty((3, 3)), np.empty((3, 3)), np.empty(3), np.empty((3, 3))
-    back, goal_moved = np.empty((3, 3)), np.empty((3, 3))
+    rotation, goal, small = np.empty((3, 3)), np.empty((3, 3)), np.empty((3, 3))
+    back, goal_moved, deviation = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
     acting = 0
     for j in range(first, len(parents)):
         p = parents[j]
@@ -150,27 +150,28 @@ def add_joint_terms(
         write_joint_rotation(parents, rotations, j, rotation)
         if joints.springs[j] > 0:
             write_joint_rotation(parents, target, j, goal)
-            _write_away(rotation, goal, away)
-            far = math.sqrt(away[0] ** 2 + away[1] ** 2 + away[2] ** 2)
-            _pull(joints.springs[j] * min(1.0, MAX_ANGLE / max(far, 1e-9)), away, torque, stiff)
+            _write_away(rotation, goal, deviation)
+            far = math.sqrt(deviation[0] ** 2 + deviation[1] ** 2 + deviation[2] ** 2)
+            spring = joints.springs[j] * min(1.0, MAX_ANGLE / max(far, 1e-9))
+            _pull(spring, deviation, torque, stiff)
             write_joint_rotation(parents, target_before, j, small)
             write_joint_rotation(parents, start, j, back)
             _write_moved_goal(goal, small, back, goal_moved)
-            _write_away(rotation, goal_moved, away)
-            _pull(joints.dampers[j] / h, away, torque, stiff)
+            _write_away(rotation, goal_moved, deviation)
+            _pull(joints.dampers[j] / h, deviation, torque, stiff)
         if joints.drags[j] > 0:
             write_joint_rotation(parents, start, j, goal)
-            _write_away(rotation, goal, away)
-            _pull(joints.drags[j] / h, away, torque, stiff)
+            _write_away(rotation, goal, deviation)
+            _pull(joints.drags[j] / h, deviation, torque, stiff)
         if joints.rest[j] > 0:
             _write_identity(goal)
-            _write_away(rotation, goal, away)
-            _pull(joints.rest[j], away, torque, stiff)
+            _write_away(rotation, goal, deviation)
+            _pull(joints.rest[j], deviation, torque, stiff)
         if p >= 0:
             if joints.yields:
                 write_joint_rotation(parents, target, j, goal)
-            acting += _stop(joints, j, rotation, goal, away, small, torque, stiff)
-            _to_world(rotations[p], torque, stiff, away, small)
+            acting += _stop(joints, j, rotation, goal, deviation, small, torque, stiff)
+            _to_world(rotations[p], torque, stiff, deviation, small)
         row = 3 + 3 * j
         for i in range(3):
             gradient[row + i] += torque[i]
@@ -188,7 +189,7 @@ def _write_identity(out: Floats) -> None:
 
 @compiled_fused
 def _write_moved_goal(goal: Floats, before: Floats, start: Floats, out: Floats) -> None:
-    """Write R̂ R̂₀ᵀ R₀: the rotation R₀ at the start, rotated as the pose has since (R̂₀ to R̂)."""
+    """Write R̂ R̂₀ᵀ R₀: rotation R₀ at a step's start, rotated by the pose's change R̂ R̂₀ᵀ."""
     for i in range(3):
         for k in range(3):
             total = 0.0
@@ -345,7 +346,7 @@ def write_torques(
     out[:] = 0.0
     for j in range(first, len(out)):
         for i in range(3):
-            left = torques[j, i]
+            value = torques[j, i]
             for k in range(3):
-                left -= stiffness[j, i, k] * change[3 + 3 * j + k]
-            out[j, i] = -left
+                value -= stiffness[j, i, k] * change[3 + 3 * j + k]
+            out[j, i] = -value

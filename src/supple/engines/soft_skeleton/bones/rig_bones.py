@@ -88,8 +88,8 @@ class RigBones:
         chain = BoneChain(self.parents, self.joints)
         chain.place(rotations, first, slides)
         blend = (weights @ chain.rotations.reshape(-1, 9)).reshape(-1, 3, 3)
-        moved = points - weights @ chain.translations
-        return np.linalg.solve(blend, moved[:, :, None])[:, :, 0]
+        shifted = points - weights @ chain.translations
+        return np.linalg.solve(blend, shifted[:, :, None])[:, :, 0]
 
     def pose(self, rotations: Floats, first: Floats, near: Floats) -> Floats:
         """Return `near` (s,) changed to these bone rotations and a first joint at `first`."""
@@ -115,8 +115,10 @@ class RigBones:
 
     def posed(self, chain: BoneChain, root: Floats, near: Floats) -> Floats:
         """Return `near` (s,) changed to the pose of a chain's bones relative to a root."""
-        turn, shift = root[:3, :3], root[:3, 3]
-        return self.pose(turn.T @ chain.rotations, (chain.positions[0] - shift) @ turn, near)
+        rotation, shift = root[:3, :3], root[:3, 3]
+        return self.pose(
+            rotation.T @ chain.rotations, (chain.positions[0] - shift) @ rotation, near
+        )
 
     def shaped(self) -> PoseBlendShapeRig | None:
         """Return the rig if its pose blend shapes follow from bone rotations alone, else None."""
@@ -224,17 +226,17 @@ def _write_offsets(
     out: Floats,
 ) -> None:
     """Write the inverse-skinned `skin` (n, 3), transformed by `root`, minus rest positions."""
-    blend, adjoint, away = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
+    blend, adjoint, difference = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
     for i in range(len(skin)):
         blend[:] = 0.0
         for a in range(3):
-            away[a] = root[a, 3]
+            difference[a] = root[a, 3]
             for b in range(3):
-                away[a] += root[a, b] * skin[i, b]
+                difference[a] += root[a, b] * skin[i, b]
         for at in range(tables.bone_starts[i], tables.bone_starts[i + 1]):
             w, k = tables.weights[at], tables.bones[at]
             for a in range(3):
-                away[a] -= w * translations[k, a]
+                difference[a] -= w * translations[k, a]
                 for b in range(3):
                     blend[a, b] += w * rotations[k, a, b]
         # F⁻¹ = cof(F)ᵀ / det F.
@@ -243,7 +245,7 @@ def _write_offsets(
         for a in range(3):
             out[i, a] = -tables.rest[i, a]
             for b in range(3):
-                out[i, a] += scale * adjoint[b, a] * away[b]
+                out[i, a] += scale * adjoint[b, a] * difference[b]
 
 
 @compiled

@@ -102,7 +102,7 @@ def spread_order(positions: Floats) -> Ints:
 @compiled
 def _farthest(positions: Floats, order: Ints) -> None:
     """Write the first len(`order`) indices of farthest-point sampling, from point 0."""
-    away, last = np.full(len(positions), np.inf), 0
+    nearest, last = np.full(len(positions), np.inf), 0
     for k in range(len(order)):
         order[k] = last
         x, y, z = positions[last, 0], positions[last, 1], positions[last, 2]
@@ -111,9 +111,9 @@ def _farthest(positions: Floats, order: Ints) -> None:
             squared = (
                 (positions[i, 0] - x) ** 2 + (positions[i, 1] - y) ** 2 + (positions[i, 2] - z) ** 2
             )
-            away[i] = min(away[i], squared)
-            if away[i] > best:
-                best, last = away[i], i
+            nearest[i] = min(nearest[i], squared)
+            if nearest[i] > best:
+                best, last = nearest[i], i
 
 
 @compiled_fused
@@ -178,10 +178,10 @@ def body_parts(
 
 def _inner_capsule(points: Floats) -> Capsule:
     middle = points.mean(axis=0)
-    away = points - middle
-    axis = np.linalg.eigh(away.T @ away)[1][:, 2]
-    along = away @ axis
-    aside = np.linalg.norm(away - along[:, None] * axis, axis=1)
+    offsets = points - middle
+    axis = np.linalg.eigh(offsets.T @ offsets)[1][:, 2]
+    along = offsets @ axis
+    aside = np.linalg.norm(offsets - along[:, None] * axis, axis=1)
     radius = max(float(np.quantile(aside, INNER)), 1e-6)
     low, high = np.quantile(along, [0.05, 0.95])
     start, end = min(low + radius, 0.0), max(high - radius, 0.0)

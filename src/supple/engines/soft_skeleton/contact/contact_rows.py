@@ -178,9 +178,9 @@ def write_friction_springs(
             anchor = translation[i]
             for k in range(3):
                 anchor += rotation[i, k] * system.anchors[point, k]
-            away = contacts.positions[c, i] - anchor
-            x += away * system.tangents[c, 0, i]
-            y += away * system.tangents[c, 1, i]
+            offset = contacts.positions[c, i] - anchor
+            x += offset * system.tangents[c, 0, i]
+            y += offset * system.tangents[c, 1, i]
         system.offsets[c, 0], system.offsets[c, 1] = x, y
         stiff = system.stiffness[c]
         limit, far = friction * system.normal_forces[point], math.sqrt(x * x + y * y)
@@ -233,10 +233,10 @@ def update_anchors(
                 for k in range(3):
                     anchor[i] += rotation[i, k] * system.anchors[point, k]
             for side in range(2):
-                away = 0.0
+                offset = 0.0
                 for i in range(3):
-                    away += (place[i] - anchor[i]) * system.tangents[c, side, i]
-                far += away * away
+                    offset += (place[i] - anchor[i]) * system.tangents[c, side, i]
+                far += offset * offset
             far = math.sqrt(far)
             reach = friction * force / system.stiffness[c]
             slip = 1.0 - reach / far if far > reach else 0.0

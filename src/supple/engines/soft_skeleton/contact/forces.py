@@ -109,8 +109,8 @@ def _write_compliance(
         for at in range(starts[c], starts[c + 1]):
             for k in range(rows[loaded[at]], rows[loaded[at] + 1]):
                 field[others[k]] = 0.0
-        left = thickness[contacts.corners[c, 0]] - contacts.depths[c]
-        thin = HARDER if left * HARDER < THIN else max(THIN / left, 1.0)
+        remaining = thickness[contacts.corners[c, 0]] - contacts.depths[c]
+        thin = HARDER if remaining * HARDER < THIN else max(THIN / remaining, 1.0)
         system.stiffness[c] = hardness * thin * contacts.areas[c]
         system.compliance[c, c] += 1.0 / system.stiffness[c]
 

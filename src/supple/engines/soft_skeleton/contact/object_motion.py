@@ -51,9 +51,9 @@ class ObjectMotion:
         v = np.zeros_like(self._x)
         for k, each in enumerate(self.objects):
             self.centres[k], self.rotations[k] = each.centre, each.turn
-            away = self._local[k] @ each.turn.T
-            self._x[k] = each.centre + away
-            v[k] = each.velocity + np.cross(each.spin, away)
+            offsets = self._local[k] @ each.turn.T
+            self._x[k] = each.centre + offsets
+            v[k] = each.velocity + np.cross(each.spin, offsets)
             self._rate[k] = [*each.velocity, *each.spin]
         self._world.reset(self._x, v)
 
@@ -128,8 +128,8 @@ def _points(rigid: RigidObject) -> Floats:
     """Return points (6, 3) ±√3 σ_i e_i on the principal axes e_i, with second moments m σ_i²."""
     moments = np.trace(rigid.inertia) / 2 * np.eye(3) - rigid.inertia
     values, axes = np.linalg.eigh(moments)
-    away = axes * np.sqrt(3 * np.maximum(values, 0.0) / rigid.mass)
-    return np.concatenate([away.T, -away.T])
+    offsets = axes * np.sqrt(3 * np.maximum(values, 0.0) / rigid.mass)
+    return np.concatenate([offsets.T, -offsets.T])
 
 
 @compiled

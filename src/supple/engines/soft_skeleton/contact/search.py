@@ -108,8 +108,8 @@ def _find_vertices(skin: SearchedSkin, collider: int, bone: int, out: ContactSet
     cx, cy, cz, reach = _ball(shapes, collider)
     for k in range(patches.all) if bone < 0 else range(patches.all, len(patches.owned)):
         ball = patches.balls[k]
-        away = (ball[0] - cx) ** 2 + (ball[1] - cy) ** 2 + (ball[2] - cz) ** 2
-        if bone >= 0 and away > (math.sqrt(reach) + ball[3]) ** 2:
+        squared = (ball[0] - cx) ** 2 + (ball[1] - cy) ** 2 + (ball[2] - cz) ** 2
+        if bone >= 0 and squared > (math.sqrt(reach) + ball[3]) ** 2:
             continue
         far = patch_gap(shapes, collider, ball)
         if bone < 0:
@@ -246,11 +246,11 @@ def add_vertex_contact(
         out.full[0] |= out.total[0] >= MAX_CONTACTS
         owner, best = -1, np.inf
         for c in range(first, out.total[0]):
-            away = 0.0
+            squared = 0.0
             for i in range(3):
-                away += (out.positions[c, i] - skin[v, i]) ** 2
-            if away < best and out.points[c] < len(skin):
-                best, owner = away, c
+                squared += (out.positions[c, i] - skin[v, i]) ** 2
+            if squared < best and out.points[c] < len(skin):
+                best, owner = squared, c
         if owner < 0:
             return total
     area = areas[v] * _depth_weight(gap)

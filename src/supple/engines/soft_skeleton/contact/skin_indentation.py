@@ -42,7 +42,7 @@ def write_indentation(
     `forces` are normal forces of the contacts in N; `load` (p,) and `away` (p, 3) are work arrays.
     """
     starts, columns, values = flesh.spread
-    firsts, rows, moved = flesh.motion
+    firsts, rows, motions = flesh.motion
     thickness = flesh.thickness
     load[:], away[:] = 0.0, 0.0
     for c in range(contacts.total[0]):
@@ -56,7 +56,7 @@ def write_indentation(
         if load[p] != 0:
             for at in range(firsts[p], firsts[p + 1]):
                 for i in range(3):
-                    away[rows[at], i] += load[p] * moved[at, i]
+                    away[rows[at], i] += load[p] * motions[at, i]
     for v in range(len(out)):
         x = y = z = 0.0
         for at in range(starts[v], starts[v + 1]):

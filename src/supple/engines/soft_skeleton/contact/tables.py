@@ -234,8 +234,8 @@ def half_extents(collider: Any) -> tuple[float, float]:
     if isinstance(shape, Convex | Solid):
         points = shape.points if isinstance(shape, Convex) else shape.surface.vertices
         # Along the two principal axes of least variance.
-        away = points - points.mean(axis=0)
-        thin, wide = np.ptp(away @ np.linalg.eigh(away.T @ away)[1][:, :2], axis=0) / 2
+        centred = points - points.mean(axis=0)
+        thin, wide = np.ptp(centred @ np.linalg.eigh(centred.T @ centred)[1][:, :2], axis=0) / 2
         return max(float(thin), 1e-4), max(float(wide), 1e-4)
     return math.inf, math.inf
 

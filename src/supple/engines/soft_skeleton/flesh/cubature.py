@@ -70,8 +70,8 @@ def flesh_samples(
             phi[:] = modes @ random.standard_normal(modes.shape[1])
         else:
             phi[:] = pushed()
-        moved = np.sqrt(sum((each @ phi) ** 2 for each in skin))
-        phi *= MOST_PRESSED * random.random() / max(float((moved / thick).max()), 1e-300)
+        distances = np.sqrt(sum((each @ phi) ** 2 for each in skin))
+        phi *= MOST_PRESSED * random.random() / max(float((distances / thick).max()), 1e-300)
     return samples
 
 
@@ -83,10 +83,10 @@ def _pushes(
     size = float(np.ptp(layer.mesh.vertices, axis=0).max())
     firm = stiffness + 1e-9 * np.trace(stiffness) / m * np.eye(m)
     factor = scipy.linalg.cho_factor(firm)
-    moved: Ints = np.flatnonzero(np.diff(skin[0].indptr))
+    reached: Ints = np.flatnonzero(np.diff(skin[0].indptr))
 
     def drawn() -> Floats:
-        middle = positions[random.choice(moved)]
+        middle = positions[random.choice(reached)]
         radius = size * random.uniform(*RADII)
         near = np.linalg.norm(positions - middle, axis=1) <= radius
         load = sum(-(each[near].T @ layer.normals[near, i]) for i, each in enumerate(skin))
@@ -108,15 +108,17 @@ class FleshInCoordinates(NamedTuple):
 
     layer: FleshLayer
     shapes: list[sp.csr_array]  # x, y and z of Ψ (n, m)
-    whole: FleshTables  # all soft tets, with weight 1
+    all_tables: FleshTables  # all soft tets, with weight 1
     stiffness: Floats  # (m, m) ∂²W/∂φ² of all tets at rest
 
     @classmethod
     def of(cls, layer: FleshLayer, shapes: list[sp.csr_array]) -> FleshInCoordinates:
         """Return the record with the tables of all soft tets, and their stiffness at rest."""
         soft = layer.soft
-        whole = flesh_tables(layer.mesh, layer.material, shapes, soft, np.ones(len(soft)))
-        return cls(layer, shapes, whole, rest_stiffness(layer.material, whole, shapes[0].shape[1]))
+        tables = flesh_tables(layer.mesh, layer.material, shapes, soft, np.ones(len(soft)))
+        return cls(
+            layer, shapes, tables, rest_stiffness(layer.material, tables, shapes[0].shape[1])
+        )
 
     def tables(self, tets: Ints, weights: Floats) -> FleshTables:
         """Return the tables of tets (c,) with weights (c,)."""
@@ -148,7 +150,7 @@ class FleshInCoordinates(NamedTuple):
         """Return the mean ‖f̂ − f‖/‖f‖ over samples (s, m): f̂ of `tables`, f of all tets."""
         errors = []
         for phi in samples:
-            exact = self.forces(self.whole, phi)
+            exact = self.forces(self.all_tables, phi)
             missed = np.linalg.norm(self.forces(tables, phi) - exact)
             errors.append(missed / max(float(np.linalg.norm(exact)), 1e-300))
         return float(np.mean(errors))
@@ -171,14 +173,14 @@ def fitted_cubature(
     flesh = FleshInCoordinates.of(layer, shapes)
     samples = flesh_samples(layer, shapes, flesh.stiffness, FITTED, seed)
     report(0.1, "tets that matter")
-    strained = np.diff(flesh.whole.starts) > 0
+    strained = np.diff(flesh.all_tables.starts) > 0
     candidates = layer.soft[strained]
     if count >= len(candidates):
         tables = flesh.tables(candidates, np.ones(len(candidates)))
         return TetCubature(tables, flesh.stiffness, flesh.unseen_error(tables, seed))
-    matters = _importance(flesh, samples[:CHOSEN_BY])[strained]
+    importance = _importance(flesh, samples[:CHOSEN_BY])[strained]
     more = min(int(CANDIDATES * count), len(candidates))
-    tets, volumes = _lloyd_tets(flesh, candidates, matters, more, seed)
+    tets, volumes = _lloyd_tets(flesh, candidates, importance, more, seed)
     gram, right = _normal_equations(flesh, tets, samples, report)
     report(0.8, "weights")
     tets, weights = _few(flesh, tets, volumes, gram, right, count)
@@ -188,7 +190,7 @@ def fitted_cubature(
 
 def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
     """Return the importance (c,) of all soft tets, which sums to 2; see `fitted_cubature`."""
-    tables, young = flesh.whole, flesh.layer.youngs[flesh.layer.soft]
+    tables, young = flesh.all_tables, flesh.layer.youngs[flesh.layer.soft]
     stiff = np.asarray(flesh.stiffness_parts(tables, young).sum(axis=1)).ravel()
     forces, pull = np.zeros((len(stiff), samples.shape[1])), np.zeros(len(stiff))
     for phi in samples:
@@ -199,35 +201,37 @@ def _importance(flesh: FleshInCoordinates, samples: Floats) -> Floats:
     return stiff / stiff.sum() + pull / pull.sum()
 
 
-def lloyd_centres(positions: Floats, matters: Floats, count: int, seed: int) -> tuple[Ints, Ints]:
+def lloyd_centres(
+    positions: Floats, importance: Floats, count: int, seed: int
+) -> tuple[Ints, Ints]:
     """Return indices of the positions nearest to centres of clusters, and clusters (n,).
 
-    Positions (n, 3) have weights `matters` (n,); empty clusters are dropped.
+    Positions (n, 3) have weights `importance` (n,); empty clusters are dropped.
     """
-    random, part = np.random.default_rng(seed), matters / matters.sum()
+    random, part = np.random.default_rng(seed), importance / importance.sum()
     clusters = min(count, int((part > 0).sum()))
     centres = positions[random.choice(len(positions), clusters, replace=False, p=part)]
     for _ in range(LLOYD):
         owner = cKDTree(centres).query(positions)[1]
         heavy = np.bincount(owner, part, clusters)
         sums = [np.bincount(owner, part * positions[:, i], clusters) for i in range(3)]
-        moved = np.column_stack(sums) / np.maximum(heavy, 1e-300)[:, None]
-        centres = np.where(heavy[:, None] > 0, moved, centres)
-    away, owner = cKDTree(centres).query(positions)
-    order = np.lexsort((away, owner))
+        means = np.column_stack(sums) / np.maximum(heavy, 1e-300)[:, None]
+        centres = np.where(heavy[:, None] > 0, means, centres)
+    distances, owner = cKDTree(centres).query(positions)
+    order = np.lexsort((distances, owner))
     first = np.unique(owner[order], return_index=True)[1]
     _, owner = np.unique(owner, return_inverse=True)
     return order[first], owner
 
 
 def _lloyd_tets(
-    flesh: FleshInCoordinates, candidates: Ints, matters: Floats, count: int, seed: int
+    flesh: FleshInCoordinates, candidates: Ints, importance: Floats, count: int, seed: int
 ) -> tuple[Ints, Floats]:
     """Return chosen tets, ascending, and volumes of their clusters relative to the tets' own."""
     mesh = flesh.layer.mesh
     volumes = mesh.volumes()[candidates]
     positions = mesh.vertices[mesh.tets[candidates]].mean(axis=1)
-    nearest, owner = lloyd_centres(positions, matters, count, seed)
+    nearest, owner = lloyd_centres(positions, importance, count, seed)
     around = np.bincount(owner, volumes) / volumes[nearest]
     order = np.argsort(nearest)
     return candidates[nearest[order]], around[order]
@@ -249,7 +253,7 @@ def _normal_equations(
             report(0.2 + 0.5 * s / len(samples), f"forces {s}/{len(samples)}")
         forces[:] = 0.0
         add_tet_forces(flesh.layer.material.code, single, phi, forces)
-        total = flesh.forces(flesh.whole, phi) * scale
+        total = flesh.forces(flesh.all_tables, phi) * scale
         length = max(float(np.linalg.norm(total)), 1e-300)
         rows.append(sp.csr_array(forces * (scale / length)))
         totals.append(total / length)
@@ -316,11 +320,11 @@ def mass_weights(
         if weighted.sum() <= 1e-6 * masses.sum():
             continue
         middle = weighted @ positions / weighted.sum()
-        away = positions - middle
-        size = np.sqrt(max(float(weighted @ (away**2).sum(axis=1) / weighted.sum()), 1e-12))
-        away = away / size
-        squares = [away[:, i] * away[:, j] for i in range(3) for j in range(i, 3)]
-        part = bone[:, None] * np.column_stack([np.ones(len(away)), away, *squares])
+        centred = positions - middle
+        size = np.sqrt(max(float(weighted @ (centred**2).sum(axis=1) / weighted.sum()), 1e-12))
+        centred = centred / size
+        squares = [centred[:, i] * centred[:, j] for i in range(3) for j in range(i, 3)]
+        part = bone[:, None] * np.column_stack([np.ones(len(centred)), centred, *squares])
         rows.append(part[chosen].T * near)
         targets.append(masses @ part)
     A, b = np.concatenate(rows), np.concatenate(targets)
@@ -359,8 +363,10 @@ def oblivious_cubature(
     else:
         likely = around
         if sampling == "importance":
-            matters = flesh.stiffness_parts(flesh.whole, layer.youngs[layer.soft]).sum(axis=1)
-            counted = np.bincount(soft.tets.ravel(), np.repeat(matters, 4), len(around))
+            importance = flesh.stiffness_parts(flesh.all_tables, layer.youngs[layer.soft]).sum(
+                axis=1
+            )
+            counted = np.bincount(soft.tets.ravel(), np.repeat(importance, 4), len(around))
             likely = np.asarray(counted, np.float64)
         elif sampling != "uniform":
             raise SuppleError(f"sampling is {sampling!r}; use uniform, colocated or importance")

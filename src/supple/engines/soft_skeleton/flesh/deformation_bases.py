@@ -39,24 +39,24 @@ def farthest_handles(
     dense = np.ones(len(candidates)) if density is None else density[candidates]
     middle = mesh.vertices[candidates].mean(axis=0)
     first = int(np.linalg.norm(mesh.vertices[candidates] - middle, axis=1).argmax())
-    away, chosen = np.full(len(candidates), np.inf), [first]
+    distances, chosen = np.full(len(candidates), np.inf), [first]
     while len(chosen) < min(count, len(candidates)):
         reached = dijkstra(graph, False, int(candidates[chosen[-1]]))[candidates]
-        np.minimum(away, reached, out=away)
+        np.minimum(distances, reached, out=distances)
         # A separate component is infinitely far, and gets a handle first.
-        chosen.append(int(np.argmax(np.where(np.isinf(away), 1e300, away) * dense)))
+        chosen.append(int(np.argmax(np.where(np.isinf(distances), 1e300, distances) * dense)))
     return candidates[np.array(chosen)]
 
 
 def handle_weights(
     mesh: TetMesh, held: Ints, handles: Ints, energy: sp.csr_array | None = None
 ) -> sp.csr_array:
-    """Return weights (n, h): 1 at a handle, 0 at others and at bone, biharmonic between, and faded.
+    """Return biharmonic weights (n, h) of handles: 1 at a handle, 0 at the others and at bone.
 
-    They minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes, or another
-    `energy` (n, n). With bone fixed the weights stay within −0.06 and 1 on a body where the
-    linearly precise energy of the Hessian overshoots from −4.5 to 6.4, as thin flesh has few
-    interior vertices.
+    The weights minimise wᵀ(L V⁻¹ L)w with L the cotangent Laplacian and V the lumped volumes,
+    or another `energy` (n, n). Small weights are faded to zero, see `faded`. With bone fixed the
+    weights stay within −0.06 and 1 on a body where the linearly precise energy of the Hessian
+    overshoots from −4.5 to 6.4, as thin flesh has few interior vertices.
     """
     n = len(mesh.vertices)
     fixed = np.concatenate([held, handles])
@@ -180,9 +180,11 @@ def _responses(layer: FleshLayer, count: int, density: Floats | None) -> Deforma
     )
     load = np.zeros((3 * len(positions), 3 * half))
     for k, middle in enumerate(at[len(at) - half :]):
-        away = np.linalg.norm(positions[layer.outer] - positions[middle], axis=1) / (0.5 * spacing)
+        distances = np.linalg.norm(positions[layer.outer] - positions[middle], axis=1) / (
+            0.5 * spacing
+        )
         for i in range(3):
-            load[3 * layer.outer + i, 3 * k + i] = np.exp(-(away**2))
+            load[3 * layer.outer + i, 3 * k + i] = np.exp(-(distances**2))
     answers = np.zeros_like(load)
     answers[unknown] = factor.solve(np.ascontiguousarray(load[unknown]))
     sizes = np.linalg.norm(answers.reshape(len(positions), 3, -1), axis=1)

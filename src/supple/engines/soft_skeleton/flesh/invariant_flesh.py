@@ -89,7 +89,7 @@ def add_invariant_terms(
         widest = max(widest, starts[e + 1] - starts[e])
     F, work = np.empty((3, 3)), np.empty((5, 3, 3))
     modes, weights = np.empty((MOST_MODES, 3, 3)), np.empty(MOST_MODES)
-    moved, slopes = np.empty((widest, 3 * MOST_MODES)), np.empty((widest, 3))
+    products, slopes = np.empty((widest, 3 * MOST_MODES)), np.empty((widest, 3))
     for e in range(len(volumes)):
         begin, count = starts[e], starts[e + 1] - starts[e]
         for k in range(count):
@@ -111,9 +111,9 @@ def add_invariant_terms(
             if not _is_positive(F, norm, J, alpha, c, d):
                 used = _add_modes(F, alpha, b, c, d, volume, modes, weights, work)
         _add_pull(volume * a, volume * c, modes, slopes, listed, first, gradient)
-        _move(modes, used, slopes, count, moved)
+        _move(modes, used, slopes, count, products)
         _add_blocks(
-            volume * alpha, volume * c, F, weights, used, slopes, moved, listed, first, hessian
+            volume * alpha, volume * c, F, weights, used, slopes, products, listed, first, hessian
         )
 
 

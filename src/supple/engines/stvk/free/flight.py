@@ -7,9 +7,10 @@ the world, Ω the angular velocity in the body's frame and p = hᵀΩ + Mv the m
     Ṗ = F,   L̇ = torque,   R (IΩ + hv) = L,
     ṗ = ½ Ω·∂I/∂q Ω + Ω·∂h/∂q v − f(q) − D v + Q.
 
-barbic2005 (appendix D) makes the basis of a free body and leaves its rigid motion to Terzopoulos
-and Witkin, who couple by inertial forces of a frame. Here nothing is dropped: on the right are
-centrifugal and half of Coriolis forces, in ṗ the other half and Euler's (hᵀΩ̇), and I depends on q.
+barbic2005 (appendix D) has the basis of a free body. For its rigid motion it refers to Terzopoulos
+and Witkin, who couple motion and deformation by the inertial forces of a frame. Here the coupling
+is complete: the right side has centrifugal forces and half of the Coriolis forces, ṗ has the other
+half and Euler's force (hᵀΩ̇), and I depends on q.
 
 A step changes P and L exactly by the external forces. Deformation is stepped by the trapezoidal
 rule (Newmark) or backward Euler in p, and R always by Cayley's map of the mean Ω, so that the
@@ -113,8 +114,8 @@ def fly(
 def _watch(h, body, turning, spin):  # type: ignore[no-untyped-def]
     """Restore a body that stays inverted; return whether it is inverted, see `watch_inversion`."""
     state, watch = body.state, body.watch
-    moved = state[POSITION], state[VELOCITY], state[CHANGE]
-    inverted = watch_inversion(h, state[LOAD], watch, *moved)
+    rows = state[POSITION], state[VELOCITY], state[CHANGE]
+    inverted = watch_inversion(h, state[LOAD], watch, *rows)
     if watch.progress[RESTORED_NOW]:
         set_still(state, turning, spin)
     return inverted

@@ -165,14 +165,14 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         """
         moments, (at, moving) = self._moments, self._checked_start(q, velocity)
         place, fast = checked_root(root), checked_array("linear", linear, (3,))
-        turn = place[:3, :3]
-        omega = turn.T @ checked_array("angular", angular, (3,))
+        rotation = place[:3, :3]
+        omega = rotation.T @ checked_array("angular", angular, (3,))
         with np.errstate(over="ignore", invalid="ignore"):
             coupling, inertia = moments.coupling_at(at), moments.inertia_at(at)
-            spin = turn @ (inertia @ omega + coupling @ moving)
+            spin = rotation @ (inertia @ omega + coupling @ moving)
             momentum = coupling.T @ omega + moments.shape_mass @ moving
             pull = self._pull(at, moving, omega)
-            centre = place[:3, 3] + turn @ moments.centre_at(at)
+            centre = place[:3, 3] + rotation @ moments.centre_at(at)
             total = np.concatenate([spin, momentum, pull, centre, moments.mass * fast])
         if not np.isfinite(total).all():
             raise SolverError("forces at the start are not finite; start nearer to rest, or slower")
@@ -181,7 +181,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         self._state[[rows.PULL, rows.MOMENTUM]] = pull, momentum
         self._spin[[rows.CENTRE, rows.LINEAR], :3] = centre, moments.mass * fast
         self._spin[[rows.ANGULAR, rows.OMEGA], :3] = spin, omega
-        self._spin[rows.TURN] = from_matrix(turn)
+        self._spin[rows.TURN] = from_matrix(rotation)
         self._evaluate_turning()
         self._counts[1:] = 0
         self._watch.reset()
@@ -323,9 +323,9 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
 
     def _turn(self) -> Floats:
         """Return the rotation R (3, 3) from the body's frame to the world."""
-        turn = np.empty((3, 3))
-        to_matrix(self._spin[rows.TURN], turn)
-        return turn
+        rotation = np.empty((3, 3))
+        to_matrix(self._spin[rows.TURN], rotation)
+        return rotation
 
 
 def free_moments(model: StvkModel) -> RigidMoments:
@@ -349,10 +349,10 @@ def free_moments(model: StvkModel) -> RigidMoments:
         raise SuppleError("the body's mass is not finite; give it another density")
     try:
         deforming = moments.deforming_mass_at(np.zeros(model.modes))
-        left = float(sl.eigh(deforming, model.mass, eigvals_only=True)[0])
+        least = float(sl.eigh(deforming, model.mass, eigvals_only=True)[0])
     except (np.linalg.LinAlgError, ValueError):
-        left = np.nan
-    if not left > _RIGID:
+        least = np.nan
+    if not least > _RIGID:
         raise SuppleError(
             "the basis contains rigid motions, which the root already has; leave such columns "
             "out, as StvkModel.build does"

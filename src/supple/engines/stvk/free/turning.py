@@ -3,8 +3,8 @@
     p_start + τ (½ Ω·∂I/∂q Ω + Ω·∂h/∂q w − D w − f(q* + τw)) − hᵀΩ − M w = 0
 
 for w, where Ω = I⁻¹ (Rᵀ L − h w) with L known, and I, h, R at the end of the step. Newton's
-matrix is the matrix of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K:
-positive definite, and all of the equation but for terms that are h|Ω| times smaller.
+matrix is the matrix of a body whose rotation follows its deformation, M − hᵀI⁻¹h + τD + τ²K. It is
+positive definite, and omits only terms that are smaller by a factor of h|Ω|.
 
 Six numbers are a symmetric matrix (xx, yy, zz, xy, xz, yz), four a unit quaternion (x, y, z, w)
 that rotates the body's frame into the world's.
@@ -114,7 +114,7 @@ def evaluate_turning(q, v, turning):  # type: ignore[no-untyped-def]
 
 @compiled_fused
 def _quadratic_form(x, slopes, j):  # type: ignore[no-untyped-def]
-    """Return x·A x of the symmetric matrix in the rows of `slopes`, column j."""
+    """Return x·A x for the symmetric matrix A (six numbers) in column j of `slopes` (6, r)."""
     diagonal = x[0] * x[0] * slopes[0, j] + x[1] * x[1] * slopes[1, j] + x[2] * x[2] * slopes[2, j]
     mixed = x[0] * x[1] * slopes[3, j] + x[0] * x[2] * slopes[4, j] + x[1] * x[2] * slopes[5, j]
     return diagonal + 2.0 * mixed
@@ -208,10 +208,10 @@ def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
         shifted = shifted or shift > 0.0
         # A shifted system is solved once, as its iterations would converge elsewhere.
         turns = 1 if shift > 0.0 else _MOST_TURNS
-        moved, settled = _settle(turns, settings, packed, state, system, turning, spin)
-        if not (math.isfinite(moved) and (settled or shift > 0.0)):
+        change, settled = _settle(turns, settings, packed, state, system, turning, spin)
+        if not (math.isfinite(change) and (settled or shift > 0.0)):
             return False
-        converged = settled and moved <= tolerance
+        converged = settled and change <= tolerance
         if converged or counts[0] == 1:
             break
         for i in range(len(w)):
@@ -241,12 +241,12 @@ def _deforming_mass(packed, sums, inertia, x):  # type: ignore[no-untyped-def]
 @compiled_sums
 def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
     """Write p_start − τ (S here + K (q* − here)), which does not depend on w; S is the secant."""
-    here, start, out, away = state[HERE], state[START_Q], state[_CONSTANT], state[_RIGHT]
+    here, start, out, difference = state[HERE], state[START_Q], state[_CONSTANT], state[_RIGHT]
     out[:] = 0.0
-    for j in range(len(away)):
-        away[j] = start[j] - here[j]
+    for j in range(len(difference)):
+        difference[j] = start[j] - here[j]
     packed_times(packed[SECANT], here, out)
-    packed_times(packed[TANGENT], away, out)
+    packed_times(packed[TANGENT], difference, out)
     for j in range(len(out)):
         out[j] = state[START_P, j] - tau * out[j]
 
@@ -268,13 +268,13 @@ def _settle(turns, settings, packed, state, system, turning, spin):  # type: ign
     sums, inertia = turning.sums, turning.inertia
     h, tau, tolerance = settings[0], settings[1], settings[4]
     w, right, omega, local = state[SPEED], state[_RIGHT], spin[NEW_OMEGA], spin[LOCAL]
-    total, moved = 0.0, math.inf
+    total, change = 0.0, math.inf
     for turn in range(turns + 1):
         x, y, z = omega[0], omega[1], omega[2]
         # Done last, so that velocities have the momentum L to rounding.
         _update_rotation(h, tau, state, turning, spin)
         angle = h * max(abs(omega[0] - x), abs(omega[1] - y), abs(omega[2] - z))
-        if (moved <= tolerance and angle <= _STILL) or turn == turns:
+        if (change <= tolerance and angle <= _STILL) or turn == turns:
             break
         _residual(tau, packed, state, sums, spin)
         solve(system, right)
@@ -287,11 +287,11 @@ def _settle(turns, settings, packed, state, system, turning, spin):  # type: ign
         _solve_inertia(inertia, local)  # Ω follows at once
         for k in range(3):
             omega[k] -= local[k]
-        moved = tau * largest
-        total += moved
+        change = tau * largest
+        total += change
         if not math.isfinite(total):
             break
-    return total, moved <= tolerance and angle <= _STILL
+    return total, change <= tolerance and angle <= _STILL
 
 
 @compiled_sums

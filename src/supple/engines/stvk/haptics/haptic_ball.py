@@ -20,11 +20,11 @@ from supple.engines.stvk.haptics.haptic_kernels import (
     PLACE,
     RADIUS,
     RECORD_COLUMNS,
+    REQUIRED,
     SHARE_SCRATCH,
     SLOWEST,
     SPEED,
     STIFFNESS,
-    WANTED,
     haptic_steps,
     share_out,
 )
@@ -297,7 +297,7 @@ class HapticBall:
         count, pushed = len(contacts.distances), np.empty(3)
         places, pushes = np.zeros((count, PLACE_COLUMNS)), np.zeros((count, 2))
         places[:, DIRECTION] = contacts.directions
-        pushes[:, WANTED] = self.radius - contacts.distances
+        pushes[:, REQUIRED] = self.radius - contacts.distances
         share_out(places, pushes, np.zeros(SHARE_SCRATCH), pushed)
         contact = 0.5 * self.stiffness * float(pushed @ pushed)
         parts = {

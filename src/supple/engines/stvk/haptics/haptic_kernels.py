@@ -23,7 +23,7 @@ from supple.engines.stvk.haptics.sphere_tree import DIRECTION, move, touching
 from supple.engines.stvk.stvk_step import ACCELERATION, POSITION, VELOCITY, advance
 
 #: Columns of pushes: required, and applied.
-WANTED, PUSHED = 0, 1
+REQUIRED, PUSHED = 0, 1
 #: Rows and columns of scratch: a small system, its solution, and which contacts share.
 SHARE_SCRATCH = (5, 4)
 _SOLUTION, _SHARING = 3, 4
@@ -47,7 +47,7 @@ RECORD_COLUMNS = 10
 # suffice (f_i = b_i). An active-set method; at most three contacts share at a time.
 @compiled_fused
 def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> None:
-    """Distribute contact forces: `PUSHED` of (c, 2) pushes from `WANTED`, and the total (3,).
+    """Distribute contact forces: `PUSHED` of (c, 2) pushes from `REQUIRED`, and the total (3,).
 
     `places` has a contact's direction n, a unit vector or zero, from `sphere_tree.touching`;
     `system` is scratch of shape `SHARE_SCRATCH`.
@@ -56,11 +56,11 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
     total[:] = 0.0
     for i in range(len(pushes)):
         pushes[i, PUSHED] = 0.0
-        largest = max(largest, pushes[i, WANTED])
+        largest = max(largest, pushes[i, REQUIRED])
     for _ in range(_MOST_MOVES):
         which, worst, sign = -1, _SETTLED * largest, 1.0
         for i in range(len(pushes)):
-            required, pushed = pushes[i, WANTED], pushes[i, PUSHED]
+            required, pushed = pushes[i, REQUIRED], pushes[i, PUSHED]
             lack = required - _dot(places[i, DIRECTION], total)
             if lack > worst and pushed < required:
                 which, worst, sign = i, lack, 1.0
@@ -83,16 +83,16 @@ def _change_push(places, pushes, which, sign, sharing, system, total):  # type: 
             n = places[int(members[k]), DIRECTION]
             x, y, z = x + d[k] * n[0], y + d[k] * n[1], z + d[k] * n[2]
         rate = x * x + y * y + z * z
-        lack = sign * (pushes[which, WANTED] - _dot(normal, total))
-        pushed, required = pushes[which, PUSHED], pushes[which, WANTED]
+        lack = sign * (pushes[which, REQUIRED] - _dot(normal, total))
+        pushed, required = pushes[which, PUSHED], pushes[which, REQUIRED]
         step, stopped = required - pushed if sign > 0.0 else pushed, -2
         if rate > _DEPENDENT and lack < step * rate:
             step, stopped = lack / rate, -1
         for k in range(sharing):
             i = int(members[k])
-            left = pushes[i, PUSHED] if d[k] < 0.0 else pushes[i, WANTED] - pushes[i, PUSHED]
-            if left < step * abs(d[k]):
-                step, stopped = left / abs(d[k]), k
+            remaining = pushes[i, PUSHED] if d[k] < 0.0 else pushes[i, REQUIRED] - pushes[i, PUSHED]
+            if remaining < step * abs(d[k]):
+                step, stopped = remaining / abs(d[k]), k
         pushes[which, PUSHED] = min(max(pushed + sign * step, 0.0), required)
         for k in range(sharing):
             pushes[int(members[k]), PUSHED] += step * d[k]
@@ -104,7 +104,7 @@ def _change_push(places, pushes, which, sign, sharing, system, total):  # type: 
             pushes[which, PUSHED] = required if sign > 0.0 else 0.0
             return sharing
         i = int(members[stopped])  # at a bound: no longer shares
-        pushes[i, PUSHED] = 0.0 if d[stopped] < 0.0 else pushes[i, WANTED]
+        pushes[i, PUSHED] = 0.0 if d[stopped] < 0.0 else pushes[i, REQUIRED]
         sharing -= 1
         for k in range(stopped, sharing):
             members[k] = members[k + 1]
@@ -199,7 +199,7 @@ def _contact(ball, settings, tree, scratch, work, force, state):  # type: ignore
             for c in range(3):
                 closing += where[corner] * (speed[c] - ball[SPEED, c]) * where[4 + c]
         slowing = min(settings[CLOSING] * depth, settings[SLOWEST])
-        pushes[i, WANTED] = max(0.0, depth + slowing * closing)
+        pushes[i, REQUIRED] = max(0.0, depth + slowing * closing)
         deepest = max(deepest, depth)
     share_out(places[:count], pushes[:count], system, ball[CONTACT])
     k = settings[STIFFNESS]

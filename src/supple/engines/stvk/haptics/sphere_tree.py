@@ -126,29 +126,29 @@ def touching(tree, factors, centre, radius, scratch):  # type: ignore[no-untyped
     order and their contacts (m, 7); and counts of visited spheres, visited triangles, and queries.
     """
     points, triangles, ranges, spheres = tree
-    stack, marks, moved, triangle_numbers, places, counters = scratch
+    stack, marks, positions, triangle_numbers, places, counters = scratch
     counters[2] += 1
     turn = counters[2]
     leaves = len(ranges) // 2  # index of the first leaf
-    count, left = 0, 1
+    count, depth = 0, 1
     stack[0] = 0
-    while left:
-        left -= 1
-        node = stack[left]
+    while depth:
+        depth -= 1
+        node = stack[depth]
         counters[0] += 1
         if _apart(spheres[node], factors, centre, radius):
             continue
         if node < leaves:
-            stack[left], stack[left + 1] = 2 * node + 2, 2 * node + 1
-            left += 2
+            stack[depth], stack[depth + 1] = 2 * node + 2, 2 * node + 1
+            depth += 2
             continue
         for t in range(ranges[node, 0], ranges[node, 1]):
             counters[1] += 1
             a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-            move(points, factors, a, turn, marks, moved)
-            move(points, factors, b, turn, marks, moved)
-            move(points, factors, c, turn, marks, moved)
-            if _touches(moved[a], moved[b], moved[c], centre, radius, places[count]):
+            move(points, factors, a, turn, marks, positions)
+            move(points, factors, b, turn, marks, positions)
+            move(points, factors, c, turn, marks, positions)
+            if _touches(positions[a], positions[b], positions[c], centre, radius, places[count]):
                 triangle_numbers[count] = t
                 count += 1
     return count

@@ -30,7 +30,7 @@ NUMBERED = ("VRM", "VRMC_vrm")
 
 
 def without_additions(path: Path, data: bytes, notes: Notes, curves: bool, flesh: bool) -> bytes:
-    """Return a file without Supple's additions, except additions that `curves` or `flesh` keeps."""
+    """Return a file without Supple's additions; `curves` and `flesh` keep those of their kind."""
     if not curves:
         data = without_curves(path.name, data)
     return data if flesh else _without_flesh(path, data, notes)

@@ -81,7 +81,7 @@ def read_primitive(
 
 
 def expanded_size(accessors: Accessors, mesh: int) -> int:
-    """Return how many numbers a mesh's attributes, targets and indices have, before reading."""
+    """Return the count of numbers in a mesh's attributes, targets and indices, before reading."""
     total = 0
     for primitive in accessors.document.part("meshes")[mesh]["primitives"]:
         used = [a for name, a in primitive["attributes"].items() if name != "_"]

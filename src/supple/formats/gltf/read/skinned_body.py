@@ -72,7 +72,7 @@ class Body:
 
 
 class Assembler:
-    """Instances bound to joints one by one; `body` welds them."""
+    """Builder of one welded `Body` from the mesh instances of a file; `body` returns it."""
 
     def __init__(
         self, document: Document, frames: JointFrames, skins: dict[int, Skin], size: float

@@ -88,11 +88,11 @@ def _check_hierarchy(
     if len(document.part("skins")) * len(forest.parents) > MOST_STEPS:
         return
     children: dict[int, set[int]] = {}
-    seen: set[int] = set()
+    visited: set[int] = set()
     for joint in joints.tolist():
         node = joint
-        while node >= 0 and node not in seen:
-            seen.add(node)
+        while node >= 0 and node not in visited:
+            visited.add(node)
             children.setdefault(int(forest.parents[node]), set()).add(node)
             node = int(forest.parents[node])
     # Descend from the root while all joints are at or below one node.

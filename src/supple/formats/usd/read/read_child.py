@@ -243,7 +243,10 @@ class _Clock:
                 notes.append(f"starts at time code {start:g}, after its end at {end:g}; ignored")
 
     def within(self, times: set[float]) -> np.ndarray:
-        """Return sorted keys in the stage's range, and its ends if keys lie outside; fill gaps."""
+        """Return sorted times of keys within the stage's range, with samples in wide gaps.
+
+        An end of the range replaces the keys beyond it.
+        """
         keys = np.array(sorted(time for time in times if math.isfinite(time)))
         if len(keys) < 2:
             return keys[:1] if len(keys) else np.zeros(1)

@@ -210,12 +210,12 @@ class LayerPlan:
 
     def _meshes(self) -> list[dict[str, Any]]:
         """Return for each mesh the vertices that no earlier mesh has, and a point of each."""
-        meshes, seen = [], np.zeros(self.n_vertices, dtype=bool)
+        meshes, assigned = [], np.zeros(self.n_vertices, dtype=bool)
         for mesh in self.source.meshes:
             vertices, rows = np.unique(mesh.welded, return_index=True)
-            new = (vertices >= 0) & ~seen[np.maximum(vertices, 0)]
+            new = (vertices >= 0) & ~assigned[np.maximum(vertices, 0)]
             vertices, rows = vertices[new], rows[new]
-            seen[vertices] = True
+            assigned[vertices] = True
             points = {"n_points": len(mesh.welded), "welded": mesh.welded}
             meshes.append({"path": mesh.path, "rows": rows, "vertices": vertices, **points})
         return meshes

@@ -279,15 +279,15 @@ def _needed_files(path: Path) -> list[str]:
     Listed files may be missing. Only files in the folder, or below it, are opened.
     """
     folder = path.parent.resolve()
-    stack, seen = [str(path)], {str(path)}
+    stack, visited = [str(path)], {str(path)}
     files: dict[str, None] = {}
-    while stack and len(seen) < MOST:
+    while stack and len(visited) < MOST:
         layer = layer_at(stack.pop())
         for asset in _named_files(layer):
             path_of_asset = Sdf.ComputeAssetPathRelativeToLayer(layer, asset)
-            if path_of_asset in seen:
+            if path_of_asset in visited:
                 continue
-            seen.add(path_of_asset)
+            visited.add(path_of_asset)
             # A bare name that is not beside the layer stays relative to it.
             layer_file = Path(Ar.SplitPackageRelativePathOuter(layer.realPath)[0])
             file = layer_file.parent / Ar.SplitPackageRelativePathOuter(path_of_asset)[0]

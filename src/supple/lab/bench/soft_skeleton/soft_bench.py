@@ -278,18 +278,18 @@ def full_figures(layer: FleshLayer, steps: int = FULL_STEPS) -> dict[str, float]
     for _ in range(steps):
         began, used = perf_counter(), processor_time()
         report = simulator.step()
-        passed, whole = perf_counter() - began, processor_time() - used
+        passed, total = perf_counter() - began, processor_time() - used
         at = simulator.positions
         force = timed(lambda at=at: layer.body.force(at), processor_time)  # type: ignore[misc]
         # The simulator reports wall-clock times of parts, which are scaled to processor time.
-        solved = whole * (report.seconds["factorise"] + report.seconds["solve"]) / passed
-        rows.append((force, max(whole - solved - force, 0.0), solved, whole))
-    force, hessian, solve, whole = 1e3 * np.median(rows, axis=0)
+        solved = total * (report.seconds["factorise"] + report.seconds["solve"]) / passed
+        rows.append((force, max(total - solved - force, 0.0), solved, total))
+    force, hessian, solve, total = 1e3 * np.median(rows, axis=0)
     return {
         "full_force_ms": force,
         "full_hessian_ms": hessian,
         "full_solve_ms": solve,
-        "full_step_ms": whole,
+        "full_step_ms": total,
         "full_coordinates": 3 * len(layer.free),
     }
 

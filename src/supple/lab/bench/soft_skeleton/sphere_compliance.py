@@ -83,9 +83,9 @@ def probes_of(character: Character) -> list[Probe]:
 
 def _touched(skin: SurfaceMesh, start: Floats, outward: Floats) -> tuple[Floats, Floats]:
     """Return the vertex where a ray leaves the skin, and the normal there."""
-    away = skin.vertices - start
-    along = away @ outward
-    aside = np.linalg.norm(away - along[:, None] * outward, axis=1)
+    offsets = skin.vertices - start
+    along = offsets @ outward
+    aside = np.linalg.norm(offsets - along[:, None] * outward, axis=1)
     ahead = np.where(along > 0, along - 2 * aside, -np.inf)
     vertex = int(ahead.argmax())
     corners = skin.triangles[(skin.triangles == vertex).any(axis=1)]
@@ -130,8 +130,8 @@ def press_full(layer: FleshLayer, surface: SurfaceMesh, probe: Probe) -> Pressed
         for _ in range(MOST_ITERATIONS):
             # As in the simulator, flesh is stiffer where it is thin above the bone.
             inward = -(spread @ (x - body.rest).ravel()).reshape(-1, 3) @ probe.outward
-            left = np.maximum(thickness - np.maximum(inward, 0.0), THIN / HARDER)
-            firm = HARDNESS * np.maximum(THIN / left, 1.0) * areas
+            remaining = np.maximum(thickness - np.maximum(inward, 0.0), THIN / HARDER)
+            firm = HARDNESS * np.maximum(THIN / remaining, 1.0) * areas
             force, step, size = _newton_step(body, x, unknown, spread, offset, firm, sphere, probe)
             x.ravel()[unknown] += step
             if size < 1e-7 * probe.depth:
@@ -149,12 +149,12 @@ def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Fl
     As in the simulator, they are centres of parts of triangles for a small sphere, else vertices.
     """
     skin, triangles = surface.vertices, surface.triangles
-    away = np.linalg.norm(skin - probe.place, axis=1)
+    distances = np.linalg.norm(skin - probe.place, axis=1)
     reach = 3 * probe.radius + 2 * probe.depth
     ends = skin[triangles] - skin[np.roll(triangles, 1, axis=1)]
     edge = float(np.median(np.linalg.norm(ends, axis=2)))
     cut = math.ceil(min(CUT * edge / probe.radius, FINEST))
-    near = triangles[(away[triangles] < reach + edge).any(axis=1)]
+    near = triangles[(distances[triangles] < reach + edge).any(axis=1)]
     a, b, c = (skin[near[:, i]] for i in range(3))
     across = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     parts = np.array([middle_of_part(k, cut) for k in range(cut**2)])
@@ -166,7 +166,7 @@ def contact_points(surface: SurfaceMesh, probe: Probe) -> tuple[sp.csr_array, Fl
     inside = probe.sphere().distances(shares @ skin)[0] < 0
     if cut > 1 and inside.sum() < MAX_FINE_CONTACTS:
         return shares, np.repeat(across / cut**2, len(parts))
-    nearby = np.flatnonzero(away < reach)
+    nearby = np.flatnonzero(distances < reach)
     return sp.csr_array(sp.eye_array(len(skin)).tocsr()[nearby]), surface.vertex_areas()[nearby]
 
 

@@ -201,8 +201,8 @@ def fig4(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, 
     for i in range(len(take.skins)):
         pose, root = keys.at(subject.time(i))
         placed.append(character.rig(pose) @ root[:3, :3].T + root[:3, 3])
-    away = np.linalg.norm(take.skins - np.array(placed), axis=2)
-    chosen = _liveliest(away.max(axis=1), 1 if quick else FRAMES_SHOWN)
+    distances = np.linalg.norm(take.skins - np.array(placed), axis=2)
+    chosen = _liveliest(distances.max(axis=1), 1 if quick else FRAMES_SHOWN)
     progress(0.85, "drawing")
     figure = new_figure(
         (2.6 * len(chosen), 5.4), "Input above; belly, chest, cheeks and hair free below"
@@ -217,8 +217,8 @@ def fig4(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, 
     deltas = character.rig.deltas  # type: ignore[attr-defined]
     return {
         "title": "hahn2013 fig. 4: the wrestler with and without secondary motion",
-        "message": f"The skin is up to {100 * away.max() / height:.3g} % of the height off the "
-        f"key, {100 * away.max(axis=1)[-1] / height:.2g} % at the end.",
+        "message": f"The skin is up to {100 * distances.max() / height:.3g} % of the height away "
+        f"from the key, {100 * distances.max(axis=1)[-1] / height:.2g} % at the end.",
         "free_parameters": {"ours": len(model.entries), "paper": 174},
         "largest_weight": float(np.abs(take.free).max()),
         "weights_in_bounds": bool(
@@ -267,11 +267,11 @@ def fig5(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, 
     methods = _methods(model, examples, quick, report)
     energies = {name: np.empty(len(frames)) for name in methods}
     rig = FleshRig(model.tet_rig, model.entries, model.held)
-    for i, (key, away) in enumerate(zip(keys, take.free[frames], strict=True)):
+    for i, (key, offsets) in enumerate(zip(keys, take.free[frames], strict=True)):
         rig.set_key(key)
-        rig.move(away, jacobian=False)
+        rig.move(offsets, jacobian=False)
         for name, place in methods.items():
-            placed = place(rig.positions, rig.key, key, away)
+            placed = place(rig.positions, rig.key, key, offsets)
             energies[name][i] = model.body.energy(placed, rig.key)
         progress(0.7 + 0.25 * (i + 1) / len(frames), "energies")
     save_picture(

@@ -114,8 +114,8 @@ class Take:
     def errors(self, truth: Take, height: float) -> Errors:
         """Return the distances of the skin from the skin of another take, which may be longer."""
         beside = truth.skins[: len(self.skins)]
-        away = 100 / height * np.linalg.norm(self.skins - beside, axis=2)
-        return Errors(away.mean(axis=1), away.max(axis=1))
+        distances = 100 / height * np.linalg.norm(self.skins - beside, axis=2)
+        return Errors(distances.mean(axis=1), distances.max(axis=1))
 
 
 _takes: dict[tuple[Subject, str, bool, int | None], Take] = {}

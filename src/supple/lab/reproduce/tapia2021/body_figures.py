@@ -84,12 +84,12 @@ def fig2(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, 
         pose = shown.pose(pose_name)
         plain = character.rig.base(pose)  # type: ignore[attr-defined]
         right = character.rig(pose)
-        away = float(np.linalg.norm(right - plain, axis=1).max())
+        distance = float(np.linalg.norm(right - plain, axis=1).max())
         window = window_of(right)
         for column, (points, text) in enumerate(((plain, "without"), (right, "with"))):
             caption = f"{pose_name}: {text}"
             if column:
-                caption += f", which move by up to {1e3 * away:.0f} mm"
+                caption += f", which move by up to {1e3 * distance:.0f} mm"
             draw_body(
                 grid[0, 2 * at + column],
                 character.surface,

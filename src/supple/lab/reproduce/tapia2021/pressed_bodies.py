@@ -218,12 +218,12 @@ def fig16(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str,
         model = model_of("hand", quick, handles=count, cubature=max(700, 6 * count))
         for pin, full in zip(pins, truths, strict=True):
             near = skin.vertices[model.handles]
-            away = float(np.linalg.norm(near - pin.place, axis=1).min())
+            distance = float(np.linalg.norm(near - pin.place, axis=1).min())
             cases = {"handles": without_residual(model), "handles + residual": model}
             for basis, each in cases.items():
                 take = press_model(each, pin)
                 row = _row(basis, pin, take, full, skin.vertices)
-                rows.append({"handles": count, "from_handle_mm": 1e3 * away} | row)
+                rows.append({"handles": count, "from_handle_mm": 1e3 * distance} | row)
                 if count == SHOWN or quick:
                     shots.append(_Shot(pin, basis, take, full, model))
     save_picture(_pin_picture(shots), folder / "tapia2021-fig16.png")
@@ -285,7 +285,7 @@ def _pin_picture(shots: Sequence[_Shot]) -> Figure:
 
 
 def _density_plot(rows: list[dict[str, Any]]) -> Figure:
-    """Draw forces and displacement errors against all tets, over the number of handles."""
+    """Draw forces relative to those of all tets, and displacement errors, over handles."""
     figure = new_figure((7.6, 3.8))
     labels = {"to_full_force": "force / that of all tets", "motion_error": "displacement error"}
     for axes, (key, text) in zip(figure.subplots(1, 2), labels.items(), strict=True):

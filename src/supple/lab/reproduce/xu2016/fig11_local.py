@@ -100,9 +100,9 @@ def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, A
 
 def _cheek_forces(surface: SurfaceMesh) -> dict[int, Floats]:
     """Return the forces of the pull, distributed over the patch with a maximum in its centre."""
-    away = np.linalg.norm(surface.vertices - _CHEEK, axis=1) / _HOLD
+    distances = np.linalg.norm(surface.vertices - _CHEEK, axis=1) / _HOLD
     areas = igl.massmatrix(surface.vertices, surface.triangles).diagonal()
-    shares = areas * np.maximum(0.0, 1 - away**2)
+    shares = areas * np.maximum(0.0, 1 - distances**2)
     shares /= shares.sum()
     return {int(vertex): shares[vertex] * _PULL for vertex in np.flatnonzero(shares)}
 

@@ -72,14 +72,17 @@ def _draw_bears(
     rms_displacements = np.sqrt(((true - rig) ** 2).sum(axis=2).mean(axis=1))
     frame = int(rms_displacements.argmax())
     others = [each for each in played if each is not played[1]]
-    away = [np.linalg.norm(each.frames[frame] - true[frame], axis=1) for each in others]
-    norm, colours = Normalize(0.0, 1000 * float(np.percentile(away, 99.5))), colormaps["YlOrRd"]
+    distances = [np.linalg.norm(each.frames[frame] - true[frame], axis=1) for each in others]
+    norm, colours = (
+        Normalize(0.0, 1000 * float(np.percentile(distances, 99.5))),
+        colormaps["YlOrRd"],
+    )
     view, triangles = view_axes(20.0, 10.0), bear.character.surface.triangles
     rotation = _best_rotation(bear.character.surface.vertices, rig[frame])
     flat = true[frame] @ rotation @ view[:2].T
     low, high = flat.min(axis=0) - 0.04, flat.max(axis=0) + 0.04
     panels = above.subplots(1, len(others), squeeze=False)[0]
-    for axes, each, far in zip(panels, others, away, strict=True):
+    for axes, each, far in zip(panels, others, distances, strict=True):
         tint = colours(norm(1000 * far[triangles].mean(axis=1)))[:, :3]
         draw_surface(
             axes, each.frames[frame] @ rotation, triangles, colour=tint, view=view, shadow=0.3

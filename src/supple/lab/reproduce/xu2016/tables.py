@@ -120,8 +120,8 @@ def table2(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str
             }
         )
     rows.append({"part": "checks and calls", "ms": {"ours": times["checks and calls"]}})
-    whole = None if quick else sum(ms for ms, _, _ in PAPER_PARTS.values())
-    rows.append({"part": "whole step", "ms": {"ours": times["whole step"], "paper": whole}})
+    total = None if quick else sum(ms for ms, _, _ in PAPER_PARTS.values())
+    rows.append({"part": "whole step", "ms": {"ours": times["whole step"], "paper": total}})
     return {
         "title": f"Table 2: the parts of a step of the {name}",
         "message": "Only the surface grows with the mesh: bases are blended at cubature vertices "
@@ -230,8 +230,8 @@ def part_times(path: Path, steps: int) -> dict[str, float]:
     motion = back_and_forth(motion_of(model), steps + WARM_UP)
     seconds, _ = timed_parts(first, *motion, twin)
     times = {part: 1e3 * sum(seconds[name] for name in names) for part, names in _PARTS.items()}
-    whole = 1e3 * seconds["whole"]
-    return times | {"checks and calls": whole - sum(times.values()), "whole step": whole}
+    total = 1e3 * seconds["whole"]
+    return times | {"checks and calls": total - sum(times.values()), "whole step": total}
 
 
 def part_megabytes(model: Any) -> dict[str, float]:
