@@ -34,14 +34,23 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from supple.arrays import Floats
 from supple.checks import shown
 from supple.errors import SuppleError
 
 #: Weights of the earlier step and seconds of the lead below this are rounding, for a step of 1 s.
 _ROUNDING = 1e-12
-#: Error of the consistency conditions that `register_integrator` accepts, for a step of 1 s.
+#: Error of the conditions of consistency and second order that `register_integrator` accepts, for a
+#: step of 1 s.
 _CONSISTENT = 1e-9
+#: Steps in which `register_integrator` crosses 1 s of an oscillator, and the deviation from the
+#: stated order that it accepts. Errors below `_EXACT` are rounding.
+_COARSE, _FINE, _NEARLY, _EXACT = 64, 128, 0.3, 1e-11
+#: Angle in rad by which a stiff oscillator turns in a step, steps of its trial, and the growth from
+#: one half of them to the other that is accepted: 2 is that of a double root on the unit circle.
+_STIFF, _STIFF_STEPS, _GROWTH = 1e6, 200, 3.0
 
 #: stage(u*, v*, τ) solves M (v⁺ − v*)/τ = F(u⁺, v⁺), u⁺ = u* + τ v⁺, and returns u⁺ and v⁺.
 SolveStage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
@@ -57,9 +66,10 @@ class StepStart(NamedTuple):
     v: Floats
     """Velocity."""
     a: Floats
-    """Acceleration, for integrators that use it."""
+    """Acceleration that the last step returned; at first 0, or the true one if there is a lead."""
     before: tuple[Floats, Floats] | None = None
-    """Displacement and velocity one step of h earlier; None in the first step."""
+    """Displacement and velocity one step of h earlier; None in the first step, and always for rows
+    without `before`."""
 
 
 class StageCoefficients(NamedTuple):
@@ -93,18 +103,22 @@ class Integrator:
         Function of h and of the ratio of h to the step before; returns `StageCoefficients`. Methods
         with `before` weights make their first step as backward Euler does.
     order
-        Order of its error in h, where the rest shape does not accelerate.
+        Order p of its error in h, where the rest shape does not accelerate: halving h divides the
+        error by 2ᵖ.
     error_constant
         Function of the ratio of h to the step before; returns C > 0 of the error C hᵖ⁺¹ |x⁽ᵖ⁺¹⁾|
-        of a step, for adaptive steps. None for an integrator without such an estimate.
+        of a step, for adaptive steps. None for an integrator without such an estimate. For one
+        stage, C = |(c⁻/d)/ratio³ + 3τ/h − 1|/6 if p = 2, and |2τ/h − 1 − (c⁻/d)/ratio²|/2 if p = 1.
     forces_at
-        Time at which its stage evaluates the rest shape and external forces, as a fraction of the
-        step.
+        Time at which its stage evaluates the rest shape, as a fraction of the step. External forces
+        are constant in a step.
     extrapolation
         Factor e of a step that ends at e u⁺ − (e − 1) u.
     several_stages
-        Step function of a method with more than one stage, which only the engine full and
-        `ProjectedSimulator` accept. The coefficients are then its first stage's.
+        Step function of a method with more than one stage, or with a formula of its own, which only
+        the engine full and `ProjectedSimulator` accept. Of the coefficients engines then read only
+        whether there is a `before` weight, so that `StepStart.before` is kept, and a `lead`, so
+        that the first `StepStart.a` is the acceleration.
     """
 
     name: str
@@ -240,6 +254,9 @@ def integrator_named(
     2
     """
     names = ", ".join(each for each, row in INTEGRATORS.items() if fits(row))
+    if isinstance(name, Integrator):
+        first = "" if name.name in INTEGRATORS else "call register_integrator with the row, then "
+        raise SuppleError(f"an integrator is chosen by name; {first}use {name.name!r}")
     row = INTEGRATORS.get(name) if isinstance(name, str) else None
     if row is None:
         raise SuppleError(f"no integrator {shown(name, 40)}; there are {names}")
@@ -271,8 +288,9 @@ def register_integrator(row: Integrator) -> None:
     Raises
     ------
     SuppleError
-        If there is an integrator of that name, or the coefficients are not of a consistent method:
-        the page "extending" has the conditions.
+        If there is an integrator of that name, the coefficients are not of a consistent method, or
+        trial steps of an oscillator show a lower order or an amplification of stiff motion: the
+        page "extending" has the conditions.
     """
     if not isinstance(row, Integrator):
         raise SuppleError(
@@ -284,6 +302,11 @@ def register_integrator(row: Integrator) -> None:
         raise SuppleError(f"an integrator {row.name!r} exists already; choose another name")
     if type(row.order) is not int or row.order < 1:
         raise SuppleError(f"integrator {row.name!r}: order {row.order}; use 1, 2, …")
+    if not isinstance(row.forces_at, Real) or not 0 <= float(row.forces_at) <= 1:
+        raise SuppleError(
+            f"integrator {row.name!r}: forces_at is {shown(row.forces_at, 40)}; "
+            "it is a fraction of the step, 0 to 1"
+        )
     # Half a second finds a forgotten factor h; the ratio 2, weights that ignore the ratio.
     for h, ratio in ((1.0, 1.0), (1.0, 2.0), (0.5, 1.0)):
         where = f"integrator {row.name!r} at h = {h:g}, ratio = {ratio:g}"
@@ -293,6 +316,8 @@ def register_integrator(row: Integrator) -> None:
             if not isinstance(constant, Real) or not 0 < float(constant) < math.inf:
                 what = f"{where}: error_constant returns {shown(constant, 40)}"
                 raise SuppleError(f"{what}; it must be a positive number")
+    _check_order(row)
+    _check_stability(row)
     INTEGRATORS[row.name] = row
 
 
@@ -302,6 +327,72 @@ def _returned(where: str, function: Callable[..., Any], *arguments: float) -> An
     except Exception as error:
         name = "coefficients(h, ratio)" if len(arguments) == 2 else "error_constant(ratio)"
         raise SuppleError(f"{where}: {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _oscillator(row: Integrator, w: float, damping: float, h: float, steps: int) -> Floats:
+    """Return u and v/w, (steps + 1, 2), of u″ = −w² u − 2·damping·w u′ from u = 1, u′ = 0."""
+
+    def stage(u: Floats, v: Floats, tau: float) -> tuple[Floats, Floats]:
+        v_end = (v - tau * w**2 * u) / (1 + 2 * tau * damping * w + tau**2 * w**2)
+        return u + tau * v_end, v_end
+
+    u, v = np.ones((1, 3)), np.zeros((1, 3))
+    a = -(w**2) * u if row.uses_acceleration else np.zeros((1, 3))
+    before, states = None, [(1.0, 0.0)]
+    for _ in range(steps):
+        try:
+            end = row.step(stage, StepStart(u, v, a, before), h)
+            before = (u, v) if row.looks_back else None
+            u, v, a = end
+            states.append((float(u[0, 0]), float(v[0, 0]) / w))
+        except Exception as error:
+            hint = ""
+            if row.several_stages is not None:
+                hint = (
+                    "; several_stages(stage, start, h) returns (u, v, a), and start.before is None "
+                    "in the first step, and always if the coefficients have before = 0"
+                )
+            raise SuppleError(
+                f"integrator {row.name!r}: a step failed: {type(error).__name__}: {error}{hint}"
+            ) from error
+    return np.array(states)
+
+
+def _check_order(row: Integrator) -> None:
+    """Refuse a row whose error falls more slowly with h than its order says."""
+    w, damping = 3.0, 0.05
+    rate, turn = damping * w, w * math.sqrt(1 - damping**2)
+    errors = []
+    for steps in (_COARSE, _FINE):
+        t = np.arange(steps + 1) / steps
+        decay, sine = np.exp(-rate * t), np.sin(turn * t)
+        exact = np.stack(
+            [decay * (np.cos(turn * t) + rate / turn * sine), -w / turn * decay * sine], axis=1
+        )
+        errors.append(float(np.abs(_oscillator(row, w, damping, 1 / steps, steps) - exact).max()))
+    coarse, fine = errors
+    if fine < _EXACT or coarse >= 2 ** (row.order - _NEARLY) * fine:
+        return
+    hint = ""
+    if row.several_stages is not None and not row.uses_acceleration:
+        hint = " (start.a is 0 in the first step, as the coefficients have lead = 0)"
+    raise SuppleError(
+        f"integrator {row.name!r}: halving h divides the error of an oscillator by "
+        f"{coarse / fine:.2g}, and order {row.order} means by {2**row.order}; correct the formula, "
+        f"or state a lower order{hint}"
+    )
+
+
+def _check_stability(row: Integrator) -> None:
+    """Refuse a row that amplifies motion that the step cannot resolve."""
+    sizes = np.linalg.norm(_oscillator(row, _STIFF, 0.0, 1.0, _STIFF_STEPS), axis=1)
+    half = _STIFF_STEPS // 2
+    growth = float(sizes[half:].max() / sizes[:half].max())
+    if not growth <= _GROWTH:
+        raise SuppleError(
+            f"integrator {row.name!r}: {half} steps multiply motion that they cannot resolve by "
+            f"{growth:.2g}, and elastic bodies would diverge; a stage needs |lead| ≤ tau"
+        )
 
 
 def _check_coefficients(row: Integrator, h: float, ratio: float, where: str) -> None:
@@ -329,4 +420,11 @@ def _check_coefficients(row: Integrator, h: float, ratio: float, where: str) -> 
         total = f"{factor}(lead + tau + before/divisor · h/ratio)"
         raise SuppleError(
             f"{where}: {total} is {seconds:g} s; make it h, so that steady motion stays steady"
+        )
+    second = h**2 + row.extrapolation * before / divisor * (h / ratio) ** 2
+    if row.order > 1 and abs(2 * tau * h - second) > _CONSISTENT:
+        factor = "" if row.extrapolation == 1 else "extrapolation · "
+        raise SuppleError(
+            f"{where}: 2 · tau · h is {2 * tau * h:g} s² and h² + {factor}before/divisor · "
+            f"(h/ratio)² is {second:g} s²; make them equal, or state order=1"
         )
