@@ -12,13 +12,13 @@ import pytest
 
 import supple
 from helpers.build_samples import stepped_model
+from supple.dynamics.integrator_registration import register_integrator
 from supple.dynamics.integrators import (
     INTEGRATORS,
     Integrator,
     StageCoefficients,
     StepStart,
     integrator_named,
-    register_integrator,
 )
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -162,10 +162,12 @@ def _blend(part: float) -> Integrator:
 
 
 @pytest.fixture
-def registered(monkeypatch):
+def registered():
     """Register rows for one test."""
-    monkeypatch.setattr("supple.dynamics.integrators.INTEGRATORS", INTEGRATORS.copy())
-    return register_integrator
+    rows = INTEGRATORS.copy()
+    yield register_integrator
+    INTEGRATORS.clear()
+    INTEGRATORS.update(rows)
 
 
 def test_a_lead_of_rounding_is_none(monkeypatch):
