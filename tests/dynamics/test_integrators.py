@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from math import inf, nan, sqrt
+from math import factorial, inf, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,13 @@ import pytest
 
 import supple
 from helpers.build_samples import stepped_model
+from supple.dynamics.integrator_registration import register_integrator
 from supple.dynamics.integrators import (
     INTEGRATORS,
     Integrator,
     StageCoefficients,
     StepStart,
     integrator_named,
-    register_integrator,
 )
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
@@ -133,9 +133,16 @@ def test_bodies_in_a_basis_step_any_row_that_is_trapezoidal(monkeypatch):
 
 
 def test_engines_take_the_rows_that_suit_them():
-    rows = INTEGRATORS.values()
-    assert [row.name for row in rows if row.compiled] == ["backward-euler", "newmark", "bdf2"]
-    assert [row.name for row in rows if row.trapezoidal] == ["backward-euler", "newmark"]
+    fits = {
+        name: (INTEGRATORS[name].compiled, INTEGRATORS[name].trapezoidal)
+        for name in ("backward-euler", "newmark", "bdf2", "midpoint")
+    }
+    assert fits == {
+        "backward-euler": (True, True),
+        "newmark": (True, True),
+        "bdf2": (True, False),
+        "midpoint": (False, False),
+    }
     wrong: list[Any] = [[], {}, None, 3, np.zeros(3)]
     for name in wrong:
         with pytest.raises(SuppleError, match="no integrator") as refused:
@@ -155,10 +162,12 @@ def _blend(part: float) -> Integrator:
 
 
 @pytest.fixture
-def registered(monkeypatch):
+def registered():
     """Register rows for one test."""
-    monkeypatch.setattr("supple.dynamics.integrators.INTEGRATORS", INTEGRATORS.copy())
-    return register_integrator
+    rows = INTEGRATORS.copy()
+    yield register_integrator
+    INTEGRATORS.clear()
+    INTEGRATORS.update(rows)
 
 
 def test_a_lead_of_rounding_is_none(monkeypatch):
@@ -183,8 +192,7 @@ def test_pose_space_looks_ahead_where_the_rest_shape_is_differenced_over_one_ste
     monkeypatch.setitem(INTEGRATORS, "blend-0.5", _blend(0.5))
     ahead = {
         name: StepOptions(integrator=name).steps_ahead
-        for name in (*INTEGRATORS,)
-        if name != "midpoint"
+        for name in ("backward-euler", "newmark", "bdf2", "blend-0.5")
     }
     assert ahead == {"backward-euler": 1.0, "newmark": 1.0, "bdf2": 0.0, "blend-0.5": 1.0}
     assert StepOptions(integrator="bdf2", substeps=2).steps_ahead == 1.0
@@ -256,6 +264,128 @@ def test_other_mistakes_of_a_row_are_refused(registered):
     for row, message in wrong:
         with pytest.raises(SuppleError, match=message):
             registered(row)
+
+
+def theta(implicit: float, order: int = 1) -> Integrator:
+    return Integrator("mine", "", part_of_a_step(implicit), order=order)
+
+
+BDF2 = INTEGRATORS["bdf2"].coefficients
+MIDPOINT = dataclasses.replace(INTEGRATORS["midpoint"], name="mine")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (theta(1.0, order=2), r"at h = 1, ratio = 1: 2 · tau · h is 2 s² .* is 1 s²; make them eq"),
+        (theta(0.51, order=2), r"2 · tau · h is 1.02 s²"),
+        (Integrator("mine", "", BDF2, order=3), "by 4, and order 3 means by 8; correct"),
+        # Weights of the ratio 1 are consistent for all ratios with this lead, but of first order.
+        (
+            Integrator(
+                "mine",
+                "",
+                lambda h, r: StageCoefficients(
+                    4 / 3, 1 / 3, 1.0, (1 / 3 - 1 / r / 3) * h, 2 * h / 3
+                ),
+                order=2,
+            ),
+            "at h = 1, ratio = 2: 2 · tau · h is 1.33333 s²",
+        ),
+        (
+            dataclasses.replace(TR_BDF2, name="mine", coefficients=part_of_a_step(1.0)),
+            r"by 2, and order 2 means by 4.*\(start.a is 0 in the first step",
+        ),
+        (
+            dataclasses.replace(
+                TR_BDF2, name="mine", several_stages=lambda stage, s, h: (s.u, s.v, s.a)
+            ),
+            "by 1, and order 2 means by 4",
+        ),
+    ],
+)
+def test_a_row_of_lower_order_than_stated_is_refused(registered, row, message):
+    with pytest.raises(SuppleError, match=f"integrator 'mine'.*{message}"):
+        registered(row)
+
+
+def test_a_row_that_amplifies_stiff_motion_is_refused(registered):
+    with pytest.raises(SuppleError, match="'mine': 100 steps multiply motion that they cannot res"):
+        registered(theta(0.45))
+    registered(theta(0.5, order=2))
+
+
+def generalised_alpha(radius: float) -> Integrator:
+    """The method of Chung and Hulbert (1993): a step function that remembers an acceleration."""
+    mass, force = (2 - radius) / (1 + radius), 1 / (1 + radius)  # weights of the step's end
+    gamma, beta = 0.5 + mass - force, (1 + mass - force) ** 2 / 4
+    part = sqrt(force * beta / mass)
+
+    def step(stage, start, h):
+        u, v, a, tau = start.u, start.v, start.a, part * h
+        v_start = v + (force * h - tau) * a
+        middle = u + force * h * (v + h * (0.5 - beta / mass) * a)
+        _, v_end = stage(middle - tau * v_start, v_start, tau)
+        end = ((v_end - v_start) / tau - (1 - mass) * a) / mass
+        moved = u + h * v + h * h * ((0.5 - beta) * a + beta * end)
+        return moved, v + h * ((1 - gamma) * a + gamma * end), end
+
+    return Integrator("mine", "", part_of_a_step(part), order=2, several_stages=step)
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.9, 1.0])
+def test_a_step_function_may_overshoot_before_it_damps(registered, radius):
+    registered(generalised_alpha(radius))
+    assert order_of("mine") == pytest.approx(2, abs=0.15)
+
+
+def test_a_step_function_with_a_wrong_result_is_refused_before_an_engine_runs_it(registered):
+    def of_two(stage, start, h):
+        return tr_bdf2(stage, start, h)[:2]
+
+    def of_a_step_before(stage, start, h):
+        return start.before[0], start.v, start.a
+
+    for function in (of_two, of_a_step_before):
+        row = dataclasses.replace(TR_BDF2, name="mine", several_stages=function)
+        with pytest.raises(
+            SuppleError, match=r"'mine': a step failed: .* returns \(u, v, a\), and"
+        ):
+            registered(row)
+
+
+@pytest.mark.parametrize("part", [-0.5, 2.0, nan, "1"])
+def test_forces_outside_the_step_are_refused(registered, part):
+    with pytest.raises(SuppleError, match=r"'mine': forces_at is .*; it is a fraction of the step"):
+        registered(dataclasses.replace(MIDPOINT, forces_at=part))
+
+
+def test_a_row_in_place_of_its_name_says_what_to_do(registered):
+    with pytest.raises(SuppleError, match=r"by name; call register_integrator .* use 'mine'"):
+        supple.FullSimulator(PENDULUM, fixed=HELD, integrator=theta(0.6))
+    registered(theta(0.6))
+    with pytest.raises(SuppleError, match="chosen by name; use 'mine'"):
+        supple.FullSimulator(PENDULUM, fixed=HELD, integrator=theta(0.6))
+
+
+@pytest.mark.parametrize("name", ["backward-euler", "bdf2", "blend-0.5"])
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0])
+def test_error_constants_follow_from_the_coefficients(name, ratio):
+    """The formulas in the docstring of `Integrator`, by a step through a polynomial."""
+    row = INTEGRATORS.get(name) or _blend(0.5)
+    stage = row.coefficients(1.0, ratio)
+    weight, p = stage.before / stage.divisor, row.order
+    formula = {
+        1: abs(2 * stage.tau - 1 - weight / ratio**2) / 2,
+        2: abs(weight / ratio**3 + 3 * stage.tau - 1) / 6,
+    }[p]
+    # x = t^(p+1)/(p+1)!, whose derivative of order p + 1 is 1, is 0 with its velocity at t = 0.
+    before = (-1 / ratio) ** (p + 1) / (p + 1)
+    end = (-weight * before + stage.tau) / factorial(p)
+    exact = 1 / factorial(p + 1)
+    assert formula == pytest.approx(abs(end - exact))
+    if row.error_constant is not None:
+        assert row.error_constant(ratio) == pytest.approx(formula)
 
 
 def test_an_engine_says_why_it_does_not_step_a_row(registered):

@@ -6,12 +6,8 @@ from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
     from supple.dynamics.implicit import StepReport
-    from supple.dynamics.integrators import (
-        INTEGRATORS,
-        Integrator,
-        StageCoefficients,
-        register_integrator,
-    )
+    from supple.dynamics.integrator_registration import register_integrator
+    from supple.dynamics.integrators import INTEGRATORS, Integrator, StageCoefficients
     from supple.dynamics.rigid_object import RigidObject
 
 __all__ = [

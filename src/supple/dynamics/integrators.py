@@ -28,10 +28,8 @@ coefficients. Saint Venant–Kirchhoff bodies step the rows that are `trapezoida
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 from supple.arrays import Floats
@@ -40,8 +38,6 @@ from supple.errors import SuppleError
 
 #: Weights of the earlier step and seconds of the lead below this are rounding, for a step of 1 s.
 _ROUNDING = 1e-12
-#: Error of the consistency conditions that `register_integrator` accepts, for a step of 1 s.
-_CONSISTENT = 1e-9
 
 #: stage(u*, v*, τ) solves M (v⁺ − v*)/τ = F(u⁺, v⁺), u⁺ = u* + τ v⁺, and returns u⁺ and v⁺.
 SolveStage = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
@@ -57,9 +53,10 @@ class StepStart(NamedTuple):
     v: Floats
     """Velocity."""
     a: Floats
-    """Acceleration, for integrators that use it."""
+    """Acceleration that the last step returned; at first 0, or the true one if there is a lead."""
     before: tuple[Floats, Floats] | None = None
-    """Displacement and velocity one step of h earlier; None in the first step."""
+    """Displacement and velocity one step of h earlier; None in the first step, and always for rows
+    without `before`."""
 
 
 class StageCoefficients(NamedTuple):
@@ -93,18 +90,22 @@ class Integrator:
         Function of h and of the ratio of h to the step before; returns `StageCoefficients`. Methods
         with `before` weights make their first step as backward Euler does.
     order
-        Order of its error in h, where the rest shape does not accelerate.
+        Order p of its error in h, where the rest shape does not accelerate: halving h divides the
+        error by 2ᵖ.
     error_constant
         Function of the ratio of h to the step before; returns C > 0 of the error C hᵖ⁺¹ |x⁽ᵖ⁺¹⁾|
-        of a step, for adaptive steps. None for an integrator without such an estimate.
+        of a step, for adaptive steps. None for an integrator without such an estimate. For one
+        stage, C = |(c⁻/d)/ratio³ + 3τ/h − 1|/6 if p = 2, and |2τ/h − 1 − (c⁻/d)/ratio²|/2 if p = 1.
     forces_at
-        Time at which its stage evaluates the rest shape and external forces, as a fraction of the
-        step.
+        Time at which its stage evaluates the rest shape, as a fraction of the step. External forces
+        are constant in a step.
     extrapolation
         Factor e of a step that ends at e u⁺ − (e − 1) u.
     several_stages
-        Step function of a method with more than one stage, which only the engine full and
-        `ProjectedSimulator` accept. The coefficients are then its first stage's.
+        Step function of a method with more than one stage, or with a formula of its own, which only
+        the engine full and `ProjectedSimulator` accept. Of the coefficients engines then read only
+        whether there is a `before` weight, so that `StepStart.before` is kept, and a `lead`, so
+        that the first `StepStart.a` is the acceleration.
     """
 
     name: str
@@ -240,6 +241,9 @@ def integrator_named(
     2
     """
     names = ", ".join(each for each, row in INTEGRATORS.items() if fits(row))
+    if isinstance(name, Integrator):
+        first = "" if name.name in INTEGRATORS else "call register_integrator with the row, then "
+        raise SuppleError(f"an integrator is chosen by name; {first}use {name.name!r}")
     row = INTEGRATORS.get(name) if isinstance(name, str) else None
     if row is None:
         raise SuppleError(f"no integrator {shown(name, 40)}; there are {names}")
@@ -263,70 +267,3 @@ def _peculiarity(row: Integrator) -> str:
 def compiled_integrator(name: Any) -> Integrator:
     """Return the row of an integrator that compiled engines can use."""
     return integrator_named(name, lambda row: row.compiled)
-
-
-def register_integrator(row: Integrator) -> None:
-    """Add an integrator, for this process; ``integrator=row.name`` then uses it.
-
-    Raises
-    ------
-    SuppleError
-        If there is an integrator of that name, or the coefficients are not of a consistent method:
-        the page "extending" has the conditions.
-    """
-    if not isinstance(row, Integrator):
-        raise SuppleError(
-            f"{shown(row, 40)} is not an integrator; pass a supple.dynamics.Integrator"
-        )
-    if not isinstance(row.name, str) or not row.name:
-        raise SuppleError(f"an integrator's name is a text, not {shown(row.name, 40)}")
-    if row.name in INTEGRATORS:
-        raise SuppleError(f"an integrator {row.name!r} exists already; choose another name")
-    if type(row.order) is not int or row.order < 1:
-        raise SuppleError(f"integrator {row.name!r}: order {row.order}; use 1, 2, …")
-    # Half a second finds a forgotten factor h; the ratio 2, weights that ignore the ratio.
-    for h, ratio in ((1.0, 1.0), (1.0, 2.0), (0.5, 1.0)):
-        where = f"integrator {row.name!r} at h = {h:g}, ratio = {ratio:g}"
-        _check_coefficients(row, h, ratio, where)
-        if row.error_constant is not None:
-            constant = _returned(where, row.error_constant, ratio)
-            if not isinstance(constant, Real) or not 0 < float(constant) < math.inf:
-                what = f"{where}: error_constant returns {shown(constant, 40)}"
-                raise SuppleError(f"{what}; it must be a positive number")
-    INTEGRATORS[row.name] = row
-
-
-def _returned(where: str, function: Callable[..., Any], *arguments: float) -> Any:
-    try:
-        return function(*arguments)
-    except Exception as error:
-        name = "coefficients(h, ratio)" if len(arguments) == 2 else "error_constant(ratio)"
-        raise SuppleError(f"{where}: {name} failed: {type(error).__name__}: {error}") from error
-
-
-def _check_coefficients(row: Integrator, h: float, ratio: float, where: str) -> None:
-    """Refuse coefficients that are not numbers, or belong to no consistent method."""
-    stage = _returned(where, row.coefficients, h, ratio)
-    if not isinstance(stage, StageCoefficients):
-        raise SuppleError(f"{where}: coefficients must return StageCoefficients")
-    for name, value in (*stage._asdict().items(), ("extrapolation", row.extrapolation)):
-        if not isinstance(value, Real) or not math.isfinite(value):
-            raise SuppleError(f"{where}: {name} is {shown(value, 40)}; return finite numbers")
-    now, before, divisor, lead, tau = stage
-    if tau <= 0:
-        raise SuppleError(f"{where}: tau is {tau:g} s; the implicit stage must last some time")
-    weights = now - before
-    if divisor == 0 or abs(weights - divisor) > _CONSISTENT * abs(divisor):
-        raise SuppleError(
-            f"{where}: now − before is {weights:g} and divisor {divisor:g}; make them equal, "
-            "so that a body at rest stays at rest"
-        )
-    if row.several_stages is not None:  # the coefficients are those of a part of the step
-        return
-    seconds = row.extrapolation * (lead + tau + before / divisor * h / ratio)
-    if abs(seconds - h) > _CONSISTENT:
-        factor = "" if row.extrapolation == 1 else "extrapolation · "
-        total = f"{factor}(lead + tau + before/divisor · h/ratio)"
-        raise SuppleError(
-            f"{where}: {total} is {seconds:g} s; make it h, so that steady motion stays steady"
-        )

@@ -135,7 +135,7 @@ def test_an_unreachable_tolerance_is_reported_and_ends():
 def test_tolerances_that_mean_nothing_are_refused(bad):
     with pytest.raises(SuppleError, match="tolerance"):
         RigSpaceSimulator(built("trunk"), tolerance=bad)
-    with pytest.raises(SuppleError, match=r"integrators bdf2 .*with an `error_constant`"):
+    with pytest.raises(SuppleError, match=r"with an `error_constant`: .*\bbdf2\b"):
         RigSpaceSimulator(built("trunk"), tolerance=0.1, integrator="newmark")
 
 

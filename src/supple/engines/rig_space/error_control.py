@@ -45,9 +45,8 @@ class ErrorControl:
             )
         if integrator.error_constant is None:  # others oscillate with scripted motion
             names = [row.name for row in INTEGRATORS.values() if row.error_constant is not None]
-            listed = " and ".join(reversed(names))
             raise SuppleError(
-                f"tolerance needs one of the integrators {listed} (rows with an `error_constant`)"
+                f"tolerance needs an integrator with an `error_constant`: {', '.join(names)}"
             )
         self._order, self._constant = integrator.order, integrator.error_constant
         self._dt, self._size = dt, size
