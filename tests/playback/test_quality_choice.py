@@ -25,6 +25,7 @@ from supple.playback.baking import bake, bake_all
 from supple.playback.character_models import PreparedModel
 from supple.playback.character_sources import source_of
 from supple.playback.quality_choice import choose_quality
+from supple.playback.request import BakeRequest
 from supple.rig.motion.motion import Motion
 
 CELLS = (6, 2, 2)
@@ -69,6 +70,25 @@ def test_what_the_full_simulation_lacks_is_baked_live():
     assert chosen(1.0, building={"modes": 8}) == "live"
     assert chosen(1.0, simulation={"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}) == "live"
     assert chosen(1.0, building={"tets": "many"}) == "final"  # which the builder refuses
+
+
+def test_options_of_the_full_simulation_alone_choose_it_without_falling_back():
+    plans = [bake_plan(BAR, swing(20.0))]
+    for given in (False, True):
+        how: dict[str, Any] = {"given": given, "kept": True}
+        choice = choose_quality(ENGINES["pose-space"], plans, {}, {"newton": 20}, **how)
+        assert choice.quality == "final"
+        assert choice.reason == "newton is an option of the full simulation only"
+        asked = BakeRequest(source_of(BAR), None, ENGINES["pose-space"], quality="auto")
+        assert not asked.with_choice(choice).falls_back
+
+
+def test_options_of_the_full_simulation_also_choose_it_for_a_swing():
+    simulation = {"psd": False, "newton": 20}
+    options: dict[str, Any] = {"quality": "auto", "swing": "1%"}
+    asked = BakeRequest(source_of(BAR), None, ENGINES["pose-space"], simulation, **options)
+    assert asked.decided([]).quality == "final"
+    assert replace(asked, simulation={}).decided([]).quality == "live"
 
 
 def test_python_takes_the_full_simulation_within_five_percent_and_says_why(monkeypatch):

@@ -49,6 +49,7 @@ from supple.playback.final_take import (
 )
 from supple.playback.progress_bar import task_bar, working
 from supple.playback.request import BakeRequest
+from supple.playback.swing.goals import swing_goals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
 
@@ -80,6 +81,8 @@ def run_bake(
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
         plans = bake_plans(source.character, options, live)
+        if options.swing is not None:  # a name that does not exist is refused before a build
+            swing_goals(source.character, options.swing)
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}

@@ -234,7 +234,7 @@ def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSk
 
     Skin is hard if its tet vertices are fixed. The anatomy gives names and reasons of parts.
     """
-    fixed = _fixed_skin(model)
+    fixed = fixed_skin(model)
     parts = None if anatomy is None else _kept_parts(character, anatomy)
     if fixed is None and parts is None:
         return None
@@ -249,7 +249,7 @@ def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSk
     return HardSkin(hard, float(areas[hard].sum()), tuple(listed_parts(parts, shares)))
 
 
-def _fixed_skin(model: Any) -> Bools | None:
+def fixed_skin(model: Any) -> Bools | None:
     """Return the mask (n̄,) of skin on fixed tet vertices; None for engines without them."""
     if not isinstance(model, FleshFields):
         return None
