@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -86,16 +87,19 @@ def run_bake(
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
-        choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
+        values = flesh_values(source, options, options.model)
+        choice = command_quality(
+            source, options, live, plans, stepping, use_cache=use_cache, values=values
+        )
         row = played_engine(live, choice.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
         plans = [plan.stepped_by(row.name) for plan in plans]
         targets = _checked_files(target, source.character, plans, Path(given), options)
-        values = flesh_values(source, options, options.model)
     if not quiet and options.motion is None and len(plans) == 1:
         hint = "--all for all of them, --motion for one"
         print_chosen_motion(list(source.character.motions), plans[0].motion.name, WIGGLE, hint)
-    ready = command_model(given, source, options, row.name, quiet=quiet)
+    model_of = partial(command_model, given, source, options, quiet=quiet, values=values)
+    ready = model_of(row.name)
     if not built:  # a model file determines the engine
         live = stepped_by(live, ready.model)
         row = played_engine(live, choice.quality)
@@ -107,10 +111,12 @@ def run_bake(
     request = BakeRequest(source, ready.model, live, stepping, anatomy=values["anatomy"])
     request = replace(request, feel=ready.feel).with_choice(choice)
     if options.swing is not None:
-        request = _swinging(request, given, options, live_stepping, quiet)
+        request = _swinging(request, options, live_stepping, model_of)
+    reduced_models: list[PreparedModel] = []
 
     def in_live_quality() -> BakeRequest:
-        reduced = command_model(given, source, options, live.name, quiet=quiet)
+        reduced = model_of(live.name)
+        reduced_models.append(reduced)
         steps = live_stepping | {"scaled_loads": reduced.scaled_loads}
         how: dict[str, Any] = {"simulation": steps, "feel": reduced.feel}
         return replace(request.in_live_quality(), model=reduced.model, **how)
@@ -131,19 +137,28 @@ def run_bake(
     if kept is not None:
         live_request = replace(live_request, model=kept.model, feel=kept.feel)
     _measure_distances(bakes, plans, live_request, quiet)
-    written |= {**ready.figures(), **_files(targets)}
+    # Those of the reduced model if no clip was baked in full.
+    fell_back = reduced_models and all(each.report["quality"] == "live" for each in bakes)
+    used = reduced_models[0] if fell_back else ready
+    written |= {**used.figures(), **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
 
 
 def _swinging(
-    request: BakeRequest, given: str, options: BakeOptions, stepping: dict[str, Any], quiet: bool
+    request: BakeRequest,
+    options: BakeOptions,
+    stepping: dict[str, Any],
+    model_of: Callable[[str], PreparedModel],
 ) -> BakeRequest:
-    """Return a request with a swing; `stepping` are options of the live simulator that finds it."""
+    """Return a request with a swing; `stepping` are options of the live simulator that finds it.
+
+    `model_of` returns the model of an engine.
+    """
     request, live, source = replace(request, swing=options.swing), request.live, request.source
     if request.played is live:
         return request
-    reduced = command_model(given, source, options, live.name, quiet=quiet)
+    reduced = model_of(live.name)
     search = BakeRequest(source, reduced.model, live, stepping, feel=reduced.feel)
     return replace(request, search=search)
 

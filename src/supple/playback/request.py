@@ -37,6 +37,7 @@ from supple.playback.character_models import (
     fitting_model,
     has_good_model,
     keeps_models,
+    warn_of_model,
 )
 from supple.playback.character_sources import CharacterSource
 from supple.playback.feel.feel import AS_BUILT, Feel, with_file_feel
@@ -118,6 +119,8 @@ class BakeRequest:
         steps, kept = dict(simulation or {}), keeps_models(keep)
         played_engine(row, quality)
         swing = playing.pop("swing")
+        if model is not None and quality != "final":
+            warn_of_model(model)
         return cls(
             source, model, row, steps, kept, playing, flesh, damping, quality, building, swing=swing
         )
@@ -209,7 +212,7 @@ class BakeRequest:
         began = perf_counter()
         ready, options = self._model_and_options(self.played, progress)
         played = ready, options, perf_counter() - began
-        found = self._found_swing(goals, plans, progress)
+        found = self._found_swing(goals, plans, played, progress)
         results, errors = self._swing(found, plans, played, files, progress)
         if self.quality == "final" and not near(errors):
             other = found.corrected(errors)
@@ -234,12 +237,21 @@ class BakeRequest:
         return ready, options | {"scaled_loads": scaled, "feel": feel, **self.simulation}
 
     def _found_swing(
-        self, goals: tuple[SwingGoal, ...], plans: Sequence[BakePlan], progress: ShownProgress
+        self,
+        goals: tuple[SwingGoal, ...],
+        plans: Sequence[BakePlan],
+        played: tuple[PreparedModel, dict[str, Any], float],
+        progress: ShownProgress,
     ) -> FoundSwing:
-        """Return the stiffness for the goals, found with the live engine."""
+        """Return the stiffness for the goals, found with the live engine.
+
+        `played` has the model that is played, and the options of `bake_simulator`.
+        """
         live = self if self.search is None else self.search
         row = live.live
-        ready, options = live._model_and_options(row, progress)
+        ready, options, _ = played
+        if row is not self.played:
+            ready, options = live._model_and_options(row, progress)
         unreduced_only = {*self.played.step_options} - {*row.step_options}
         options = {name: value for name, value in options.items() if name not in unreduced_only}
         plans = [plan.stepped_by(row.name) for plan in plans]
