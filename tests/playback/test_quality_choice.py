@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.build_samples import bending_bar, flesh_options, stepped_model
+from helpers.character_files import save_character
+from helpers.sample_bodies import figure
 from supple.app.bake_summary import flesh_rows, reported_bakes
+from supple.app.baking import run_bake
+from supple.app.options import BakeOptions
 from supple.engines.engine import ENGINES
 from supple.errors import SolverError, SuppleWarning
 from supple.mesh.obstacles import Plane
@@ -160,6 +165,25 @@ def test_only_the_violent_clips_are_baked_live_and_their_checkpoints_removed(
     assert [clip["quality"] for clip in figures["clips"]] == ["final", "live", "final"]
     assert figures["engine"] == "pose-space"
     assert {title for title, _ in flesh_rows(figures)} >= {"flesh", "truth"}
+
+
+def test_a_command_whose_clips_fell_back_reports_the_build_of_the_reduced_model(
+    monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
+    save_character(figure().character(), Path("body.glb"), swings="chest")
+    options = BakeOptions(tets=400, poses=["1"], end=0.1)
+    run_bake("body.glb", Path("a.npz"), replace(options, quality="live"), quiet=True)
+
+    def fails(*args: Any) -> None:
+        raise SolverError("no solution")
+
+    monkeypatch.setattr(request, "final_take", fails)
+    figures = run_bake("body.glb", Path("b.npz"), options, quiet=True)
+    assert figures["quality"] == "live"
+    assert figures["quality_reason"] == "the full simulation failed: no solution"
+    assert figures["model_kept"]
 
 
 def test_a_full_simulation_far_off_the_rig_is_not_taken(monkeypatch, built):

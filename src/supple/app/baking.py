@@ -81,9 +81,7 @@ def run_bake(
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
-        plans = bake_plans(source.character, options, live)
-        if options.swing is not None:  # a name that does not exist is refused before a build
-            swing_goals(source.character, options.swing)
+        plans = _checked_plans(source.character, options, live)
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
@@ -115,8 +113,7 @@ def run_bake(
     reduced_models: list[PreparedModel] = []
 
     def in_live_quality() -> BakeRequest:
-        reduced = model_of(live.name)
-        reduced_models.append(reduced)
+        reduced_models.append(reduced := model_of(live.name))
         steps = live_stepping | {"scaled_loads": reduced.scaled_loads}
         how: dict[str, Any] = {"simulation": steps, "feel": reduced.feel}
         return replace(request.in_live_quality(), model=reduced.model, **how)
@@ -133,16 +130,20 @@ def run_bake(
     kept: PreparedModel | None = ready
     if row is not live and built:
         kept = kept_model(source, flesh=options.flesh, engine=live.name, **values)
-    live_request = BakeRequest(source, None, live, live_stepping)
-    if kept is not None:
-        live_request = replace(live_request, model=kept.model, feel=kept.feel)
-    _measure_distances(bakes, plans, live_request, quiet)
-    # Those of the reduced model if no clip was baked in full.
-    fell_back = reduced_models and all(each.report["quality"] == "live" for each in bakes)
-    used = reduced_models[0] if fell_back else ready
-    written |= {**used.figures(), **_files(targets)}
+    _measure_distances(bakes, plans, BakeRequest(source, None, live, live_stepping), kept, quiet)
+    if reduced_models and all(each.report["quality"] == "live" for each in bakes):
+        ready = reduced_models[0]  # no clip was baked in full
+    written |= {**ready.figures(), **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
+
+
+def _checked_plans(character: Character, options: BakeOptions, live: Engine) -> list[BakePlan]:
+    """Return the plans; SuppleError if one, or the swing, cannot be, before a model is built."""
+    plans = bake_plans(character, options, live)
+    if options.swing is not None:
+        swing_goals(character, options.swing)
+    return plans
 
 
 def _swinging(
@@ -202,15 +203,17 @@ def _measure_distances(
     bakes: Sequence[BakedMotion],
     plans: Sequence[BakePlan],
     live: BakeRequest,
+    kept: PreparedModel | None,
     quiet: bool,
 ) -> None:
     """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes live bakes to compare final ones with; without a reduced model nothing is added. An
-    error here is a warning: the bakes are complete.
+    `live` makes live bakes to compare final ones with, of the reduced model `kept`; without one
+    nothing is added. An error here is a warning: the bakes are complete.
     """
-    if live.model is None or live.model.engine != live.live.name:
+    if kept is None or kept.model.engine != live.live.name:
         return
+    live = replace(live, model=kept.model, feel=kept.feel)
     if any("swing" in each.report for each in bakes):
         return  # with another stiffness
     for baked, plan in zip(bakes, plans, strict=True):
