@@ -134,7 +134,9 @@ def test_goals_of_hard_skin_change_no_stiffness_and_the_others_are_reached():
         return np.array([-20.7, 0.5 - 0.8 * x[1]])
 
     start = np.zeros(2)
-    x, r = run_of(_Search(np.log([16.0, 64.0]), start, errors(start), 0, [True, False]), errors)
+    x, r = run_of(
+        _Search(np.log([16.0, 64.0]), start, errors(start), 0, np.array([True, False])), errors
+    )
     assert x[0] == 0
     assert abs(r[1]) <= 0.05
 
@@ -144,22 +146,22 @@ def test_a_peak_for_all_is_refused_where_regions_cover_all_of_the_skin(body: Cha
         swing_goals(body, ["3%", "*=5%"])
 
 
-def found(factor: float, held: bool = False) -> FoundSwing:
+def found(factor: float, hard: float = 0.0) -> FoundSwing:
     region = SwingGoal("head", 0.01, np.ones(1, bool), np.ones(1))
-    return FoundSwing((region,), np.array([factor]), 3, (held,))
+    return FoundSwing((region,), np.array([factor]), 3, np.array([hard]))
 
 
 @pytest.mark.parametrize(
-    ("factor", "held", "errors", "reason"),
+    ("factor", "hard", "errors", "reason"),
     [
-        (1 / 16, False, [[0.5], [0.4]], 'first".*softest flesh, .* use a livelier motion'),
-        (16.0, False, [[1.1], [1.5]], 'second".*firmest flesh, 16 times .* use a calmer motion'),
-        (1.0, True, [[0.1], [0.0]], "held hard, so make it flesh"),
-        (1 / 16, False, [[1.5], [0.4]], "%$"),
+        (1 / 16, 0.4, [[0.5], [0.4]], 'first".*softest flesh, .* use a livelier motion'),
+        (16.0, 0.9, [[1.1], [1.5]], 'second".*firmest flesh, 16 times .* use a calmer motion'),
+        (1 / 16, 0.9, [[0.1], [0.0]], "; 90 % of its skin is held hard: make it soft"),
+        (1 / 16, 0.0, [[1.5], [0.4]], "%$"),
     ],
 )
 def test_a_warning_names_the_clip_of_the_peak_and_the_reason(
-    body: Character, factor: float, held: bool, errors: list[list[float]], reason: str
+    body: Character, factor: float, hard: float, errors: list[list[float]], reason: str
 ):
     frames = np.zeros((1, len(body.surface.vertices), 3), np.float32)
     bakes = [
@@ -167,7 +169,7 @@ def test_a_warning_names_the_clip_of_the_peak_and_the_reason(
         for name in ("first", "second")
     ]
     with pytest.warns(SuppleWarning, match=reason):
-        found(factor, held).warn_of(np.array(errors), bakes)
+        found(factor, hard).warn_of(np.array(errors), bakes)
 
 
 def test_the_better_of_two_final_runs_is_kept(body: Character, monkeypatch):

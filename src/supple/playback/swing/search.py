@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from supple.anatomy.hard_parts import MOSTLY_HARD
 from supple.arrays import Bools, Floats
 from supple.engines.engine import CharacterModel, engine_named
 from supple.errors import SolverError, SuppleError, SuppleWarning, warn
@@ -54,14 +55,14 @@ class FoundSwing:
         (k,) factor on the stiffness of each goal's part.
     runs
         Number of live runs.
-    held
-        Whether each goal's skin is held hard.
+    hard
+        (k,) share of each goal's skin that is held hard.
     """
 
     goals: tuple[SwingGoal, ...]
     factors: Floats
     runs: int
-    held: tuple[bool, ...]
+    hard: Floats
 
     def feel(self, model: CharacterModel, base: Feel) -> Feel:
         """Return the stiffness of a model whose stiffness was `base`."""
@@ -107,8 +108,9 @@ class FoundSwing:
     def _reason(self, k: int, error: float) -> str:
         """Return why the k-th goal is not reached, and what to try; "" if that is unknown."""
         goal, factor = self.goals[k], float(self.factors[k])
-        if error < 1 and self.held[k]:
-            return "; its skin is held hard, so make it flesh in an anatomy file"
+        hard, most = float(self.hard[k]), MOSTLY_HARD if goal.weights is not None else 0.99
+        if error < 1 and hard > most:
+            return f"; {100 * hard:.0f} % of its skin is held hard: make it soft in an anatomy file"
         extreme = abs(np.log(factor)) > 0.99 * np.log(goal.most)
         if not extreme or (error < 1) != (factor < 1):
             return ""
@@ -120,7 +122,7 @@ class FoundSwing:
         """Return the stiffness after bakes with these errors (m, k)."""
         most = np.array([goal.most for goal in self.goals])
         peaks = np.maximum(errors.max(axis=0), 1e-9)
-        factors = np.where(self.held, self.factors, self.factors * peaks)
+        factors = np.where(self.hard < 1, self.factors * peaks, self.factors)
         return replace(self, factors=np.clip(factors, 1 / most, most))
 
 
@@ -167,9 +169,8 @@ def found_swing(
         most = RUNS if len(goals) == 1 else RUNS_OF_SEVERAL
         limits = np.array([goal.most for goal in goals])
         everything = next((k for k, goal in enumerate(goals) if goal.weights is None), -1)
-        fixed = fixed_skin(model)
-        held = [fixed is not None and bool(fixed[goal.mask].all()) for goal in goals]
-        search = _Search(np.log(limits), start, first[chosen], everything, held)
+        hard = _hard_shares(goals, character, model)
+        search = _Search(np.log(limits), start, first[chosen], everything, hard == 1)
         for run in range(1, most):
             if search.ended:
                 break
@@ -177,7 +178,7 @@ def found_swing(
             x = search.proposal()
             search.add(x, errors(plans[chosen], x))
     runs = len(search.tried) + len(plans) - 1
-    return FoundSwing(goals, np.exp(search.best[0]), runs, tuple(held))
+    return FoundSwing(goals, np.exp(search.best[0]), runs, hard)
 
 
 class _Search:
@@ -196,14 +197,14 @@ class _Search:
         x: Floats,
         r: Floats,
         everything: int = -1,
-        held: Sequence[bool] | None = None,
+        held: Bools | None = None,
     ) -> None:
         self.limits, self.tried = limits, [(x, r)]
         self._slopes = SLOPE * np.eye(len(x))
         if everything >= 0:
             self._slopes[:, everything] = SLOPE
         self._everything = everything
-        self._held = np.zeros(len(x), bool) if held is None else np.array(held, bool)
+        self._held = np.zeros(len(x), bool) if held is None else held
 
     @property
     def best(self) -> tuple[Floats, Floats]:
@@ -338,6 +339,18 @@ def _peaks(
         away = baked.frames[frame] - rigs[frame]
         np.maximum(squares, np.einsum("ni,ni->n", away, away), out=squares)
     return np.sqrt([squares[goal.mask].max(initial=0.0) for goal in goals])
+
+
+def _hard_shares(goals: Sequence[SwingGoal], character: Character, model: CharacterModel) -> Floats:
+    """Return the share (k,) of each goal's skin that is held hard, by area."""
+    fixed, areas = fixed_skin(model), character.surface.vertex_areas()
+    if fixed is None:
+        return np.zeros(len(goals))
+    shares = []
+    for goal in goals:
+        soft = float(areas[goal.mask & ~fixed].sum())
+        shares.append(1 - soft / max(float(areas[goal.mask].sum()), 1e-300))
+    return np.array(shares)
 
 
 def _check_regions(model: CharacterModel, options: Mapping[str, Any]) -> None:
