@@ -58,6 +58,14 @@ def test_small_strains_are_those_of_young_and_poisson():
     assert abs(K - wanted).max() < 1e-9 * abs(wanted).max()
 
 
+def test_a_material_with_other_moduli_at_rest_is_refused():
+    """Linear forces of reduced models are those of Lamé's parameters."""
+    stiffer = replace(OWN, name="stiffer", constants=lambda mu, lam: (2 * mu, lam))
+    with pytest.raises(SuppleError, match="'stiffer' has other moduli at rest than Lamé's"):
+        register_material(stiffer)
+    assert "stiffer" not in MATERIALS
+
+
 def test_a_body_of_it_comes_to_rest():
     body = bodies(OWN.name)[0]
     fixed = np.flatnonzero(body.rest[:, 0] < 1e-9)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import supple
 from helpers.character_files import save_character
 from helpers.sample_bodies import bending, figure
 from supple.anatomy.anatomy import anatomy_of
@@ -15,19 +19,22 @@ from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.anatomy.region_entries import RegionEntry, read_feel
 from supple.app.baking import run_bake
 from supple.app.model_request import flesh_values, with_kept_feel
-from supple.app.options import BakeOptions
+from supple.app.options import BakeOptions, BuildOptions, CurveOptions
+from supple.app.viewer.session import character_actor
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.feel_dials import FeelDials
 from supple.engines.engine import engine_named
 from supple.engines.pose_space.build import sampled_poses
-from supple.errors import FormatError
+from supple.errors import FormatError, SuppleError, SuppleWarning
+from supple.playback import secondary_motion
 from supple.playback.bake_model import model_options
 from supple.playback.baking import bake
 from supple.playback.character_models import PreparedModel, kept_model, prepared_model
 from supple.playback.character_sources import CharacterSource
-from supple.playback.feel.feel import BEYOND
+from supple.playback.feel.feel import BEYOND, Feel
 from supple.playback.request import BakeRequest
+from supple.playback.secondary_motion import curves
 from supple.rig.character import Character
 
 pytestmark = pytest.mark.filterwarnings("ignore::supple.SuppleWarning")
@@ -169,6 +176,114 @@ def test_an_anatomy_file_keeps_the_feel_and_all_doors_take_it(body: Character, t
     assert (options.flesh, options.damping, options.swing) == ("soft", 2.0, ["0.2%"])
     values = flesh_values(CharacterSource(body), options)
     assert ready(body, flesh=options.flesh, **values).feel.factor == pytest.approx(0.2)
+
+
+def test_build_and_curves_take_the_feel_of_an_anatomy_file_as_well(body: Character, tmp_path):
+    file = tmp_path / "body.anatomy.json"
+    anatomy_of(body).save(file, {"flesh": "soft", "damping": 2.0, "swing": ["0.2%"]})
+    assert with_kept_feel(BuildOptions(anatomy=str(file))).flesh == "soft"
+    options = with_kept_feel(CurveOptions(anatomy=str(file)))
+    assert (options.flesh, options.flesh_damping()) == ("soft", 2.0)
+    given = with_kept_feel(CurveOptions(anatomy=str(file), flesh="firm", damping=["3"]))
+    assert (given.flesh, given.flesh_damping()) == ("firm", 3.0)
+
+
+def test_curves_pass_on_the_regions_and_the_damping_of_an_anatomy_file(
+    body: Character, monkeypatch, tmp_path
+):
+    file = tmp_path / "body.anatomy.json"
+    anatomy_of(body).save(file, {"flesh": "soft", "damping": 2.0, "swing": ["0.2%"]})
+    taken: list[Any] = []
+
+    def fitting_model(source: Any, model: Any, flesh: Any, engine: str, *others: Any) -> Any:
+        taken.append((flesh, others[0]["anatomy"]))
+        return ready(body)
+
+    def made(model: Any, dt: float, stepping: dict[str, Any]) -> Any:
+        taken.append(stepping["damping"])
+        return None
+
+    monkeypatch.setattr(secondary_motion, "fitting_model", fitting_model)
+    monkeypatch.setattr(secondary_motion, "_made_simulator", made)
+    with pytest.raises(SuppleError, match="moves no parameters"):
+        curves(body, anatomy=str(file))
+    (flesh, regions), damping = taken
+    assert flesh == checked_flesh("soft")
+    assert {*regions} == {*anatomy_of(body).entries}
+    assert damping == 2.0
+
+
+def test_an_unknown_joint_of_an_anatomy_file_is_one_warning(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    save_character(figure().character(), Path("body.glb"), swings="chest")
+    file = Path("body.anatomy.json")
+    anatomy_of(supple.load("body.glb")).save(file)
+    said = json.loads(file.read_text())
+    said["regions"]["wing"] = said["regions"]["chest"]
+    file.write_text(json.dumps(said))
+    small: dict[str, Any] = {"tets": 600, "modes": 6, "poses": ["1"], "anatomy": str(file)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run_bake("body.glb", Path("a.npz"), BakeOptions(end=0.1, **small), quiet=True)
+    assert sum('no joint "wing"' in str(each.message) for each in caught) == 1
+
+
+def test_local_factors_are_reset_by_a_feel_without_them():
+    simulator = SimpleNamespace(stiffness=1.0, local_stiffness=np.full(3, 2.0))
+    Feel(0.5).apply(simulator)
+    assert simulator.local_stiffness is None
+    assert simulator.stiffness == 0.5
+
+
+@pytest.mark.parametrize(
+    ("feel", "said"),
+    [
+        (Feel(5e3), "flesh 5e.03 times as stiff as its model is beyond .*; it is 1000 times"),
+        (Feel(1.0, np.array([1e-5, 1.0])), "flesh 1e-05 times .*; it is 0.001 times"),
+    ],
+)
+def test_a_stiffness_that_simulators_cut_is_a_warning(feel: Feel, said: str):
+    with pytest.warns(SuppleWarning, match=said):
+        feel.apply(SimpleNamespace(stiffness=1.0, local_stiffness=None))
+
+
+def dials_of(body: Character, **feel: Any) -> FeelDials:
+    """Dials of a viewer whose anatomy file has a feel."""
+    start = ready(body)
+    anatomy = AnatomyEditing(body, anatomy_of(body), feel=feel)
+    return FeelDials(CharacterActor(start.model, character=body, anatomy=anatomy))
+
+
+def test_the_swing_of_a_file_remains_until_the_stiffness_is_dialled(body: Character):
+    dials = dials_of(body, swing=["3%", "chest=1%"])
+    assert dials.file_feel() == {"swing": ["3%", "chest=1%"]}
+    dials._actor.stiffen(2.0)
+    assert dials.file_feel() == {"stiffness": 2.0}
+
+
+def test_a_stiffness_that_no_anatomy_file_may_have_is_refused(body: Character):
+    dials = dials_of(body, stiffness=0.02)
+    dials._actor.stiffen(0.1)
+    with pytest.raises(SuppleError, match=r"0.002 times as stiff as its preset.* 0.01 to 100"):
+        dials.file_feel()
+
+
+def test_the_stiffness_that_is_saved_is_that_which_acts(body: Character):
+    dials = dials_of(body)
+    dials._actor.stiffen(1e-4)
+    assert dials._actor.simulator.stiffness == pytest.approx(0.01)
+    assert dials.file_feel() == {"stiffness": 0.01}
+
+
+def test_a_swing_is_found_for_a_motion_that_was_not_yet_played(body: Character, monkeypatch):
+    """The motion changes during a rebuild while the character is posed."""
+    actor = dials_of(body)._actor
+    found = SimpleNamespace(factors=np.array([0.5]))
+    monkeypatch.setattr(character_actor, "found_swing", lambda *args: found)
+    actor.hold()
+    actor._stable_factors.clear()
+    actor.swing(())
+    assert actor.factor == pytest.approx(0.5 / actor._bake_factor(actor._plan(True)))
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,13 @@ def test_still_flesh_is_a_warning_with_the_reason():
     assert "made 8 times as stiff, as the motion is violent" in still(violent, None)
 
 
+def test_flesh_is_still_where_the_rig_jumps_before_it_is_too_stiff():
+    jumping = swing()
+    jumping.report.update(limits={"teleport": 20}, steps=24)
+    said = still(jumping, None)
+    assert "the rig jumps in 20 of 24 steps, without inertia; use keys without jumps" in said
+
+
 def test_still_flesh_of_a_mostly_hard_body_names_the_hard_parts(monkeypatch):
     baked = swing()
     soft = baked.character.surface.vertices[:, 0] > 0.8

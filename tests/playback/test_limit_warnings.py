@@ -37,6 +37,19 @@ def test_a_limit_that_acts_often_warns_with_its_effect_and_a_cure(name: str) -> 
     assert f'"{name}"' not in message
 
 
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("acceleration", "keys that move it less abruptly"),
+        ("teleport", "keys without jumps"),
+        ("rest", "poses, or skin weights, with which flesh keeps its thickness"),
+    ],
+)
+def test_limits_of_the_rig_are_not_cured_by_other_flesh(name: str, cure: str) -> None:
+    (message,) = said({name: 90}, 100)
+    assert message.endswith(f"or use {cure}")
+
+
 def test_an_unknown_limit_warns_by_its_name() -> None:
     (message,) = said({"overheated": 60}, 100)
     assert 'in 60 of 100 steps the limit "overheated" acted' in message

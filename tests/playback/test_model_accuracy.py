@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -17,17 +18,21 @@ from supple.app.report.report_page import write_page
 from supple.dynamics.root_frame import to_world
 from supple.engines.common import accuracy as accuracy_module
 from supple.engines.common.accuracy import Accuracy, accuracy_words, distance_words
+from supple.engines.engine import ENGINES
 from supple.errors import SolverError, SuppleError, SuppleWarning
-from supple.playback import model_accuracy
+from supple.playback import character_models, model_accuracy
 from supple.playback.bake_plan import bake_simulator
-from supple.playback.character_models import prepared_model
+from supple.playback.character_models import prepared_model, warn_of_model
 from supple.playback.character_sources import source_of
+from supple.playback.feel.feel import Feel
 from supple.playback.model_accuracy import FULL, Comparison
 from supple.playback.motion_choice import liveliest_part
 from supple.playback.player import Player
+from supple.playback.request import BakeRequest
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character, wiggle
 from supple.rig.motion.motion import Motion
+from supple.user_cache import Cached
 
 GIVEN = Comparison.of("pose-space", "normal", True, {"modes": 6})
 FREE = Comparison.of("pose-space", "normal", True, {})
@@ -172,6 +177,44 @@ def test_a_bad_model_is_a_warning_wherever_it_comes_from(arm, tmp_path):
         supple.bake(character, model=bad, end=0.2, progress=False, anatomy=None)
     with pytest.warns(SuppleWarning, match="50 % from the full simulation, mostly at Tail3"):
         prepared_model(source_of(character), model=tmp_path / "arm.supple")
+
+
+def _bad(arm):
+    return replace(arm, report={"accuracy": {"distance": 0.5, "amplitude": 1.0, **GOOD}})
+
+
+@pytest.mark.parametrize("options", [{}, {"swing": "1%"}])
+def test_a_bad_model_is_one_warning_of_a_bake(arm, options):
+    character = Character("arm", arm.surface, arm.rig)
+    given: dict[str, Any] = {"model": _bad(arm), "progress": False, "anatomy": None} | options
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        supple.bake(character, end=0.05, quality="live", **given)
+    assert sum("from the full simulation" in str(each.message) for each in caught) == 1
+
+
+def test_a_bad_model_is_not_a_warning_of_a_bake_without_it(arm):
+    """A command prepares the model, and warns then; final quality does not reduce."""
+    request = BakeRequest(source_of(jointed_arm()), _bad(arm), ENGINES["pose-space"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        request._model_and_options(request.live, None)
+        options = {"quality": "final", "anatomy": None}
+        BakeRequest.of("bake", request.source, _bad(arm), None, None, None, options)
+
+
+def test_a_warning_of_a_bad_model_says_that_it_was_compared_with_normal_flesh(arm):
+    with pytest.warns(SuppleWarning, match="the reduced model with normal flesh is 50 %"):
+        warn_of_model(_bad(arm), Feel(0.15))
+    with pytest.warns(SuppleWarning, match="the reduced model is 50 %"):
+        warn_of_model(_bad(arm))
+
+
+def test_a_bad_model_of_a_scene_is_not_built_in_another_way(arm, monkeypatch):
+    monkeypatch.setattr(Comparison, "accuracy", lambda self, model: Accuracy(0.9, 0.1, **GOOD))
+    result = Cached(arm, None, True)
+    found = character_models._compared_scene("x", "pose-space", result, FREE, True, BuildLog())
+    assert found.value.report["accuracy"]["distance"] == 0.9
 
 
 def test_flesh_that_is_stiffened_for_a_violent_motion_is_not_built_again(arm, monkeypatch):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.build_samples import bending_bar, flesh_options, stepped_model
+from helpers.character_files import save_character
+from helpers.sample_bodies import figure
 from supple.app.bake_summary import flesh_rows, reported_bakes
+from supple.app.baking import run_bake
+from supple.app.options import BakeOptions
 from supple.engines.engine import ENGINES
 from supple.errors import SolverError, SuppleWarning
 from supple.mesh.obstacles import Plane
@@ -25,6 +30,7 @@ from supple.playback.baking import bake, bake_all
 from supple.playback.character_models import PreparedModel
 from supple.playback.character_sources import source_of
 from supple.playback.quality_choice import choose_quality
+from supple.playback.request import BakeRequest
 from supple.rig.motion.motion import Motion
 
 CELLS = (6, 2, 2)
@@ -69,6 +75,25 @@ def test_what_the_full_simulation_lacks_is_baked_live():
     assert chosen(1.0, building={"modes": 8}) == "live"
     assert chosen(1.0, simulation={"obstacles": [Plane((0, 0, 0), (0, 1, 0))]}) == "live"
     assert chosen(1.0, building={"tets": "many"}) == "final"  # which the builder refuses
+
+
+def test_options_of_the_full_simulation_alone_choose_it_without_falling_back():
+    plans = [bake_plan(BAR, swing(20.0))]
+    for given in (False, True):
+        how: dict[str, Any] = {"given": given, "kept": True}
+        choice = choose_quality(ENGINES["pose-space"], plans, {}, {"newton": 20}, **how)
+        assert choice.quality == "final"
+        assert choice.reason == "newton is an option of the full simulation only"
+        asked = BakeRequest(source_of(BAR), None, ENGINES["pose-space"], quality="auto")
+        assert not asked.with_choice(choice).falls_back
+
+
+def test_options_of_the_full_simulation_also_choose_it_for_a_swing():
+    simulation = {"psd": False, "newton": 20}
+    options: dict[str, Any] = {"quality": "auto", "swing": "1%"}
+    asked = BakeRequest(source_of(BAR), None, ENGINES["pose-space"], simulation, **options)
+    assert asked.decided([]).quality == "final"
+    assert replace(asked, simulation={}).decided([]).quality == "live"
 
 
 def test_python_takes_the_full_simulation_within_five_percent_and_says_why(monkeypatch):
@@ -140,6 +165,25 @@ def test_only_the_violent_clips_are_baked_live_and_their_checkpoints_removed(
     assert [clip["quality"] for clip in figures["clips"]] == ["final", "live", "final"]
     assert figures["engine"] == "pose-space"
     assert {title for title, _ in flesh_rows(figures)} >= {"flesh", "truth"}
+
+
+def test_a_command_whose_clips_fell_back_reports_the_build_of_the_reduced_model(
+    monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path))
+    save_character(figure().character(), Path("body.glb"), swings="chest")
+    options = BakeOptions(tets=400, poses=["1"], end=0.1)
+    run_bake("body.glb", Path("a.npz"), replace(options, quality="live"), quiet=True)
+
+    def fails(*args: Any) -> None:
+        raise SolverError("no solution")
+
+    monkeypatch.setattr(request, "final_take", fails)
+    figures = run_bake("body.glb", Path("b.npz"), options, quiet=True)
+    assert figures["quality"] == "live"
+    assert figures["quality_reason"] == "the full simulation failed: no solution"
+    assert figures["model_kept"]
 
 
 def test_a_full_simulation_far_off_the_rig_is_not_taken(monkeypatch, built):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,20 @@ import pytest
 
 from helpers.character_files import save_character
 from helpers.sample_bodies import bending, figure
+from supple.app import baking
+from supple.arrays import Floats
 from supple.cli.main import main
+from supple.engines.engine import ENGINES
 from supple.engines.options import BakePlayOptions
 from supple.errors import SuppleError, SuppleWarning
+from supple.playback import request
 from supple.playback.baking import bake, bake_all
-from supple.playback.swing.goals import swing_goals
-from supple.playback.swing.search import RUNS, RUNS_OF_SEVERAL, _Search
+from supple.playback.character_models import PreparedModel
+from supple.playback.character_sources import source_of
+from supple.playback.request import BakeRequest
+from supple.playback.swing import search as search_module
+from supple.playback.swing.goals import SwingGoal, swing_goals
+from supple.playback.swing.search import RUNS, RUNS_OF_SEVERAL, FoundSwing, _Search
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
@@ -80,6 +91,132 @@ def test_where_one_goal_is_out_of_reach_the_others_are_reached():
     best, errors = search.best
     assert best[0] == pytest.approx(-np.log(16.0))
     assert abs(errors[1]) < 0.05
+
+
+def run_of(search: _Search, errors: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    """Return the best factors and errors of a search with all of its runs."""
+    for _ in range(RUNS_OF_SEVERAL):
+        if search.ended:
+            break
+        x = search.proposal()
+        search.add(x, errors(x))
+    return search.best
+
+
+def test_a_region_that_cannot_move_leaves_all_other_goals_in_reach():
+    """The peak of a hard head does not depend on any stiffness."""
+
+    def errors(x: Floats) -> Floats:
+        return np.array([-13.0, np.log(0.011 / 0.03) - 0.6 * x[1]])
+
+    search = _Search(np.log([16.0, 64.0]), np.zeros(2), errors(np.zeros(2)), 1)
+    x, r = run_of(search, errors)
+    assert search.ended
+    assert len(search.tried) <= 6
+    assert abs(r[1]) <= 0.05
+    assert x[0] == 0  # nothing is gained from soft flesh around it
+
+
+def test_a_region_that_all_flesh_compensates_is_not_left_out():
+    """Its error stays the same if its factor and that of all flesh change by the same."""
+
+    def errors(x: Floats) -> Floats:
+        return np.array([-0.2 - x[0] - x[1], 1.0 - 0.9 * x[1]])
+
+    search = _Search(np.log([16.0, 64.0]), np.zeros(2), errors(np.zeros(2)), 1)
+    x, r = run_of(search, errors)
+    assert np.abs(r).max() <= 0.05
+    assert x[0] == pytest.approx(-1.3, abs=0.1)
+
+
+def test_goals_of_hard_skin_change_no_stiffness_and_the_others_are_reached():
+    def errors(x: Floats) -> Floats:
+        return np.array([-20.7, 0.5 - 0.8 * x[1]])
+
+    start = np.zeros(2)
+    x, r = run_of(
+        _Search(np.log([16.0, 64.0]), start, errors(start), 0, np.array([True, False])), errors
+    )
+    assert x[0] == 0
+    assert abs(r[1]) <= 0.05
+
+
+def test_a_peak_for_all_is_refused_where_regions_cover_all_of_the_skin(body: Character):
+    with pytest.raises(SuppleError, match="regions cover all of the skin; leave out"):
+        swing_goals(body, ["3%", "*=5%"])
+
+
+def found(factor: float, hard: float = 0.0) -> FoundSwing:
+    region = SwingGoal("head", 0.01, np.ones(1, bool), np.ones(1))
+    return FoundSwing((region,), np.array([factor]), 3, np.array([hard]))
+
+
+@pytest.mark.parametrize(
+    ("factor", "hard", "errors", "reason"),
+    [
+        (1 / 16, 0.4, [[0.5], [0.4]], 'first".*softest flesh, .* use a livelier motion'),
+        (16.0, 0.9, [[1.1], [1.5]], 'second".*firmest flesh, 16 times .* use a calmer motion'),
+        (1 / 16, 0.9, [[0.1], [0.0]], "; 90 % of its skin is held hard: make it soft"),
+        (1 / 16, 0.0, [[1.5], [0.4]], "%$"),
+    ],
+)
+def test_a_warning_names_the_clip_of_the_peak_and_the_reason(
+    body: Character, factor: float, hard: float, errors: list[list[float]], reason: str
+):
+    frames = np.zeros((1, len(body.surface.vertices), 3), np.float32)
+    bakes = [
+        BakedMotion(body, Motion([0.0], body.rig.rest_pose[None], None, name), frames, 30.0, False)
+        for name in ("first", "second")
+    ]
+    with pytest.warns(SuppleWarning, match=reason):
+        found(factor, hard).warn_of(np.array(errors), bakes)
+
+
+def test_the_better_of_two_final_runs_is_kept(body: Character, monkeypatch):
+    """The second run has the corrected stiffness, and may be worse nevertheless."""
+    errors = iter([np.array([[1.3]]), np.array([[2.0]])])
+    runs: list[list[Any]] = []
+
+    def swing(self: Any, found: Any, *others: Any) -> Any:
+        runs.append([found])
+        return runs[-1], next(errors)
+
+    monkeypatch.setattr(BakeRequest, "_swing", swing)
+    monkeypatch.setattr(BakeRequest, "_found_swing", lambda *args: found(1.0))
+    monkeypatch.setattr(
+        BakeRequest, "_model_and_options", lambda *args: (PreparedModel(1, 0, True), {})
+    )
+    monkeypatch.setattr(FoundSwing, "warn_of", lambda *args: None)
+    monkeypatch.setattr(request, "report_flesh", lambda *args: None)
+    asked = BakeRequest(source_of(body), None, ENGINES["pose-space"], quality="final", swing="1%")
+    assert asked.bake([], None, None) == runs[0]
+    assert len(runs) == 2
+
+
+def test_options_of_full_are_left_out_while_the_stiffness_is_found(body: Character):
+    options: dict[str, Any] = {"tets": 600, "poses": 1, "quality": "final"}
+    baked = bake(body, end=0.1, swing="0.05%", simulation={"newton": 15}, **options)
+    assert baked.report["engine"] == "full"
+    assert baked.report["swing_runs"] >= 1
+
+
+def test_the_search_keeps_the_skin_of_the_chosen_clip_alone(body: Character, monkeypatch):
+    kept: dict[str, weakref.ref[Floats]] = {}
+    alive: list[int] = []
+    original = search_module._peaks
+
+    def peaks_of(goals: Any, baked: Any, rigs: Any = None) -> Any:
+        result = original(goals, baked, rigs)
+        if rigs is not None:
+            kept.setdefault(baked.motion.name, weakref.ref(rigs[0]))
+            alive.append(sum(each() is not None for each in kept.values()))
+        return result
+
+    monkeypatch.setattr(search_module, "_peaks", peaks_of)
+    motion = next(iter(body.motions.values()))
+    bake_all(body, motions=[motion, replace(motion, name="again")], swing="0.3%", **SMALL)
+    assert max(alive) == 2
+    assert alive[-1] == 1
 
 
 def test_goals_that_depend_on_each_other_are_reached_together():
@@ -179,6 +316,19 @@ def test_the_command_and_its_json_say_what_was_reached(monkeypatch, capfd, tmp_p
     (row,) = json.loads(said.out)["swing"]
     assert row["reached"] == pytest.approx(row["goal"], rel=0.1)
     assert "the stiffness for the swing is found with the reduced model" in said.out
+
+
+def test_the_command_refuses_an_unknown_region_before_it_builds(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    save_character(figure().character(), Path("body.glb"), swings="chest")
+
+    def built(*args: Any, **options: Any) -> Any:
+        raise AssertionError("a model is built")
+
+    monkeypatch.setattr(baking, "command_model", built)
+    with pytest.raises(SystemExit):
+        main(["bake", "body.glb", "-o", "a.npz", "--swing", "chets=3%"])
+    assert 'has no "chets"; did you mean "chest"' in capsys.readouterr().err
 
 
 def test_the_option_is_declared_once():

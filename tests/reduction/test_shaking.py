@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import scipy.sparse as sp
 
 from helpers.build_samples import bending_bar
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
-from supple.engines.pose_space.build.motion_loads import motion_loads
+from supple.engines.pose_space.build.motion_loads import _starts, motion_loads
 from supple.engines.pose_space.build.pose_basis import pose_basis
 from supple.engines.pose_space.build.shaken_pose import shaken_shapes
 from supple.mesh.tets import TetMesh
@@ -18,7 +21,7 @@ from supple.reduction.cubature.samples import rest_stiffness
 from supple.reduction.cubature.training import condensed_shapes, motion_forces
 from supple.reduction.null_space import null_space
 from supple.reduction.regions.region import Region
-from supple.reduction.shaking import MOTION_STEPS, Shaking, shake
+from supple.reduction.shaking import MOTION_STEP, MOTION_STEPS, Shaking, shake
 from supple.rig.motion.motion import Motion
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.scenes.bodies.beam import beam
@@ -39,6 +42,23 @@ def shaken(body: ElasticBody, seed: int = 0) -> Shaking:
     found = shake(body, body.rest, held(body), seed=seed)
     assert found is not None
     return found
+
+
+def test_jumps_and_cuts_of_a_clip_are_no_loads() -> None:
+    """A bake leaves out the inertia there."""
+    times = np.linspace(0.0, 2.0, 241)
+    motion = Motion(times, np.zeros((241, 1)))
+    length = (MOTION_STEPS + 1) * MOTION_STEP
+
+    def starts(**parts: Any) -> list[float]:
+        jumps = np.array(parts.get("jumps", ()))
+        clip = SimpleNamespace(times=times, cuts=parts.get("cuts", ()), jumps=jumps)
+        return _starts(cast(Motion, clip)).tolist()
+
+    assert starts() == _starts(motion).tolist()
+    for found in (starts(jumps=[1.0]), starts(cuts=[120])):
+        assert 0 < len(found) < len(starts())
+        assert not any(start < 1.0 <= start + length for start in found)
 
 
 def test_bodies_of_any_size_weight_and_stiffness_are_shaken_alike() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
@@ -49,6 +50,7 @@ from supple.playback.final_take import (
 )
 from supple.playback.progress_bar import task_bar, working
 from supple.playback.request import BakeRequest
+from supple.playback.swing.goals import swing_goals
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import WIGGLE, Character
 
@@ -79,20 +81,23 @@ def run_bake(
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
-        plans = bake_plans(source.character, options, live)
+        plans = _checked_plans(source.character, options, live)
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
-        choice = command_quality(source, options, live, plans, stepping, use_cache=use_cache)
+        values = flesh_values(source, options, options.model)
+        choice = command_quality(
+            source, options, live, plans, stepping, use_cache=use_cache, values=values
+        )
         row = played_engine(live, choice.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
         plans = [plan.stepped_by(row.name) for plan in plans]
         targets = _checked_files(target, source.character, plans, Path(given), options)
-        values = flesh_values(source, options, options.model)
     if not quiet and options.motion is None and len(plans) == 1:
         hint = "--all for all of them, --motion for one"
         print_chosen_motion(list(source.character.motions), plans[0].motion.name, WIGGLE, hint)
-    ready = command_model(given, source, options, row.name, quiet=quiet)
+    model_of = partial(command_model, given, source, options, quiet=quiet, values=values)
+    ready = model_of(row.name)
     if not built:  # a model file determines the engine
         live = stepped_by(live, ready.model)
         row = played_engine(live, choice.quality)
@@ -104,10 +109,11 @@ def run_bake(
     request = BakeRequest(source, ready.model, live, stepping, anatomy=values["anatomy"])
     request = replace(request, feel=ready.feel).with_choice(choice)
     if options.swing is not None:
-        request = _swinging(request, given, options, live_stepping, quiet)
+        request = _swinging(request, options, live_stepping, model_of)
+    reduced_models: list[PreparedModel] = []
 
     def in_live_quality() -> BakeRequest:
-        reduced = command_model(given, source, options, live.name, quiet=quiet)
+        reduced_models.append(reduced := model_of(live.name))
         steps = live_stepping | {"scaled_loads": reduced.scaled_loads}
         how: dict[str, Any] = {"simulation": steps, "feel": reduced.feel}
         return replace(request.in_live_quality(), model=reduced.model, **how)
@@ -124,23 +130,36 @@ def run_bake(
     kept: PreparedModel | None = ready
     if row is not live and built:
         kept = kept_model(source, flesh=options.flesh, engine=live.name, **values)
-    live_request = BakeRequest(source, None, live, live_stepping)
-    if kept is not None:
-        live_request = replace(live_request, model=kept.model, feel=kept.feel)
-    _measure_distances(bakes, plans, live_request, quiet)
+    _measure_distances(bakes, plans, BakeRequest(source, None, live, live_stepping), kept, quiet)
+    if reduced_models and all(each.report["quality"] == "live" for each in bakes):
+        ready = reduced_models[0]  # no clip was baked in full
     written |= {**ready.figures(), **_files(targets)}
     written["bake_s"] = round(perf_counter() - began, 3)
     return _reported(bakes, options, written, quiet)
 
 
+def _checked_plans(character: Character, options: BakeOptions, live: Engine) -> list[BakePlan]:
+    """Return the plans; SuppleError if one, or the swing, cannot be, before a model is built."""
+    plans = bake_plans(character, options, live)
+    if options.swing is not None:
+        swing_goals(character, options.swing)
+    return plans
+
+
 def _swinging(
-    request: BakeRequest, given: str, options: BakeOptions, stepping: dict[str, Any], quiet: bool
+    request: BakeRequest,
+    options: BakeOptions,
+    stepping: dict[str, Any],
+    model_of: Callable[[str], PreparedModel],
 ) -> BakeRequest:
-    """Return a request with a swing; `stepping` are options of the live simulator that finds it."""
+    """Return a request with a swing; `stepping` are options of the live simulator that finds it.
+
+    `model_of` returns the model of an engine.
+    """
     request, live, source = replace(request, swing=options.swing), request.live, request.source
     if request.played is live:
         return request
-    reduced = command_model(given, source, options, live.name, quiet=quiet)
+    reduced = model_of(live.name)
     search = BakeRequest(source, reduced.model, live, stepping, feel=reduced.feel)
     return replace(request, search=search)
 
@@ -184,15 +203,17 @@ def _measure_distances(
     bakes: Sequence[BakedMotion],
     plans: Sequence[BakePlan],
     live: BakeRequest,
+    kept: PreparedModel | None,
     quiet: bool,
 ) -> None:
     """Add the distance of live from final quality to each report: measured, or from the cache.
 
-    `live` makes live bakes to compare final ones with; without a reduced model nothing is added. An
-    error here is a warning: the bakes are complete.
+    `live` makes live bakes to compare final ones with, of the reduced model `kept`; without one
+    nothing is added. An error here is a warning: the bakes are complete.
     """
-    if live.model is None or live.model.engine != live.live.name:
+    if kept is None or kept.model.engine != live.live.name:
         return
+    live = replace(live, model=kept.model, feel=kept.feel)
     if any("swing" in each.report for each in bakes):
         return  # with another stiffness
     for baked, plan in zip(bakes, plans, strict=True):

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from supple.app.command_files import checked_sheet, model_target, print_rows
-from supple.app.model_request import flesh_values
+from supple.app.model_request import flesh_values, with_kept_feel
 from supple.app.options import BuildOptions
 from supple.app.processes import peak_megabytes, worker_processes
 from supple.engines.common.accuracy import accuracy_words
@@ -34,7 +34,7 @@ def run_build(
 
     `output` is by default the character's name in the current folder.
     """
-    options = options or BuildOptions()
+    options = with_kept_feel(options or BuildOptions())
     row = engine_named(options.engine, "character")
     if options.free is not None:
         moving_engine(row.name)

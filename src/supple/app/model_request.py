@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for, read_feel
+from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for
 from supple.app.options import (
     BakeOptions,
     BuildOptions,
@@ -37,7 +37,7 @@ from supple.playback.character_models import (
     prepared_model,
 )
 from supple.playback.character_sources import CharacterSource, gltf_document, read_character
-from supple.playback.feel.feel import with_file_feel
+from supple.playback.feel.feel import USUAL_FEEL, file_feel, with_file_feel
 from supple.playback.motion_choice import chosen_motion, chosen_motions
 from supple.playback.quality_choice import SEARCHED, QualityChoice, choose_quality
 from supple.rig.character import Character
@@ -63,7 +63,7 @@ def flesh_values(
     anatomy = chosen_anatomy(options.anatomy, source, model)
     if model is None and isinstance(anatomy, Mapping):  # from a file, which may have a feel
         named = without_none(values) | {"anatomy": options.anatomy}
-        felt = with_file_feel(source.character, named)
+        felt = with_file_feel(source.character, named, entries=anatomy)
         values |= {"stiffness": felt.get("stiffness")}
     return without_none(values) | {"anatomy": anatomy}
 
@@ -72,13 +72,16 @@ def with_kept_feel(options: Any) -> Any:
     """Return options of a command with preset, damping and swing of the anatomy file they name."""
     if options.anatomy is None or not options.anatomy.endswith(".json"):
         return options
-    feel = read_feel(options.anatomy)
-    names = ("flesh", "damping", "swing") if isinstance(options, BakeOptions) else ("flesh",)
+    feel, usual = file_feel(options.anatomy), type(options)()
     changes = {
         name: feel[name]
-        for name in names
-        if name in feel and getattr(options, name) == getattr(type(options)(), name)
+        for name in USUAL_FEEL
+        if name in feel
+        and hasattr(options, name)
+        and getattr(options, name) == getattr(usual, name)
     }
+    if isinstance(options, CurveOptions) and "damping" in changes:  # a list of words
+        changes["damping"] = [f"{changes['damping']:g}"]
     return replace(options, **changes)
 
 
@@ -89,12 +92,13 @@ def command_model(
     engine: str,
     *,
     quiet: bool = True,
+    values: dict[str, Any] | None = None,
 ) -> PreparedModel:
     """Return the cached or newly built model of a command, for one engine.
 
-    The character `source` was read from the file or scene `name`.
+    The character `source` was read from the file or scene `name`; `values` are its `flesh_values`.
     """
-    values = flesh_values(source, options, options.model)
+    values = flesh_values(source, options, options.model) if values is None else values
     built_for = _model_source(name, source, getattr(options, "model_motion", None), options)
     chosen: dict[str, Any] = {"model": options.model, "flesh": options.flesh, "engine": engine}
     return prepared_model(built_for, **chosen, quiet=quiet, **values)
@@ -139,11 +143,12 @@ def command_quality(
     stepping: Mapping[str, Any],
     *,
     use_cache: bool,
+    values: Mapping[str, Any] | None = None,
 ) -> QualityChoice:
     """Return the quality of a bake; with "auto" it is chosen by the expected time.
 
     Without `use_cache` the choice does not depend on the models in the cache, so that jobs of a
-    batch give the same results in any order.
+    batch give the same results in any order. `values` are the `flesh_values` of the source.
     """
     if options.quality != "auto":
         return QualityChoice(options.quality, "")
@@ -152,7 +157,7 @@ def command_quality(
     given = options.model is not None or source.model is not None or bool(source.scene)
     kept = False
     if live.unreduced and use_cache and not given:
-        values = flesh_values(source, options, options.model)
+        values = flesh_values(source, options, options.model) if values is None else values
         kept = has_good_model(source, flesh=options.flesh, engine=live.name, **values)
     building = options.flesh_words()
     return choose_quality(live, plans, building, stepping, given=given, kept=kept)

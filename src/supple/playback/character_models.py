@@ -99,7 +99,7 @@ def prepared_model(
         loaded = load_character_model(model)
     if loaded is not None:
         check_model(character, loaded, flesh=flesh, anatomy=anatomy, **building)
-        _warn_if_bad(loaded)
+        warn_of_model(loaded)
         return PreparedModel(loaded, perf_counter() - began, True)
     scaled = SCALED_LOADS if source.scene else anatomy is not None
     feel_request, reason = _feel_request(source, engine, flesh, anatomy, building), ""
@@ -116,8 +116,8 @@ def prepared_model(
             reason = build_reason(content_hash(*content, engine), options, result.was_cached)
         if feel_request.beyond and not result.was_cached:
             reason = BEYOND
-    _warn_if_bad(result.value)
     feel, seconds = feel_request.feel(result.value), perf_counter() - began
+    warn_of_model(result.value, feel)
     return PreparedModel(
         result.value, seconds, result.was_cached, scaled, result.path, feel, reason
     )
@@ -146,10 +146,12 @@ def fitting_model(
     keep: bool,
     progress: ShownProgress,
 ) -> PreparedModel:
-    """Return the given model if it fits the character; without one, find or build it."""
+    """Return the given model if it fits the character; without one, find or build it.
+
+    `warn_of_model` is for those who take a given model from a user.
+    """
     if model is not None:
         check_model(source.character, model, flesh=flesh, **building)
-        _warn_if_bad(model)
         return PreparedModel(model, 0.0, True)
     options = {"anatomy": default_anatomy(source)} | building
     quiet = not shows_progress(progress)
@@ -184,8 +186,10 @@ def kept_model(
     return None
 
 
-def _warn_if_bad(model: Any) -> None:
-    warn_if_bad(getattr(model, "name", "the model"), getattr(model, "report", {}))
+def warn_of_model(model: Any, feel: Feel = AS_BUILT) -> None:
+    """Warn if a model is far from the full simulation; `feel` is its stiffness at run time."""
+    name, report = getattr(model, "name", "the model"), getattr(model, "report", {})
+    warn_if_bad(name, report, " with normal flesh" if feel.changes else "")
 
 
 def has_good_model(source: CharacterSource, **options: Any) -> bool:
@@ -420,7 +424,9 @@ def _compared_scene(
     if not comparison.possible or Accuracy.of(getattr(result.value, "report", {})):
         return result
     with nullcontext(log) if log is not None else build_log(quiet) as shown:
-        model = comparison.checked(lambda: result.value, shown)
+        # The recipe determines the reduction: the scene is not built again in another way.
+        fixed = replace(comparison, automatic=False)
+        model = fixed.checked(lambda: result.value, shown)
     if result.path is not None and model is not result.value:
         label, options = _scene_key(name, engine, {})
         store(_SCENE_MODELS, label, model, options)

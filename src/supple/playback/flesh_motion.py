@@ -30,6 +30,8 @@ STILL, TOO_MUCH = 0.002, 0.2
 CALM = 1.0
 #: The same for a rig that does not move at all.
 UNMOVED = 1e-3
+#: Part of the steps in which the rig jumps, above which that explains still flesh.
+JUMPY = 0.02
 #: Most regions that a report lists.
 LISTED = 3
 #: Weight of fixed tet vertices from which a vertex of the skin is hard.
@@ -192,17 +194,22 @@ def report_flesh(bakes: Sequence[BakedMotion], model: Any, anatomy: GivenAnatomy
             when = f"at {motion.time:.2f} s"
             warn(f'motion "{baked.motion.name}": {far} {when}; {advice}')
         elif motion.part < STILL:
-            advice = _still_advice(motion, hard, float(baked.report.get("stiffness", 1.0)))
+            advice = _still_advice(motion, hard, baked.report)
             baked.report["advice"] = advice
             still = f"flesh moves by at most {100 * motion.part:.2g} % of the size"
             warn(f'motion "{baked.motion.name}": {still}: {advice}')
 
 
-def _still_advice(motion: FleshMotion, hard: HardSkin | None, stiffened: float) -> str:
+def _still_advice(motion: FleshMotion, hard: HardSkin | None, report: Mapping[str, Any]) -> str:
     """Return the reason why flesh hardly moves, and what to try.
 
-    `stiffened` is the factor by which a bake made flesh stiffer for a violent motion.
+    `report` is that of the bake: the limits that acted, and the factor by which flesh was made
+    stiffer for a violent motion.
     """
+    stiffened, steps = float(report.get("stiffness", 1.0)), int(report.get("steps", 0))
+    jumps = int(report.get("limits", {}).get("teleport", 0))
+    if jumps > JUMPY * steps:
+        return f"the rig jumps in {jumps} of {steps} steps, without inertia; use keys without jumps"
     if hard is not None and hard.mask.all():
         return f"all of the skin is held hard; {_softer(hard)}"
     if stiffened > 1:
@@ -234,7 +241,7 @@ def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSk
 
     Skin is hard if its tet vertices are fixed. The anatomy gives names and reasons of parts.
     """
-    fixed = _fixed_skin(model)
+    fixed = fixed_skin(model)
     parts = None if anatomy is None else _kept_parts(character, anatomy)
     if fixed is None and parts is None:
         return None
@@ -249,7 +256,7 @@ def hard_skin(character: Character, model: Any, anatomy: GivenAnatomy) -> HardSk
     return HardSkin(hard, float(areas[hard].sum()), tuple(listed_parts(parts, shares)))
 
 
-def _fixed_skin(model: Any) -> Bools | None:
+def fixed_skin(model: Any) -> Bools | None:
     """Return the mask (n̄,) of skin on fixed tet vertices; None for engines without them."""
     if not isinstance(model, FleshFields):
         return None

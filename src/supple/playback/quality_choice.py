@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from supple.engines.engine import Engine
+from supple.engines.engine import Engine, engine_named
 from supple.errors import SuppleError
 from supple.mesh.tets import TetMesh
 from supple.playback.bake_model import TETS
@@ -35,7 +35,7 @@ class QualityChoice(NamedTuple):
     """Quality of a bake, "live" or "final", and the reason in words.
 
     `most_work` is the number of Newton iterations per step of the motion at which the full
-    simulation takes `LONGER` times as long as the live one.
+    simulation takes `LONGER` times as long as the live one; 0 if clips are never baked live.
     """
 
     quality: str
@@ -71,6 +71,8 @@ def choose_quality(
         return QualityChoice("live", 'steps are not divided; quality "final" divides them')
     if not live.unreduced:
         return QualityChoice("live", f"{live.name} has no other simulation")
+    if choice := unreduced_choice(live, simulation):
+        return choice
     if given:
         return QualityChoice("live", "its model is given")
     try:
@@ -91,6 +93,22 @@ def choose_quality(
     reason = f"the full simulation takes {times}{model}"
     most_work = LONGER * reduced / max(count * _ITERATION * steps, 1e-9)
     return QualityChoice("final" if final <= LONGER * reduced else "live", reason, most_work)
+
+
+def unreduced_choice(live: Engine, simulation: Mapping[str, Any]) -> QualityChoice | None:
+    """Return the choice of the full simulation for options that no other has; None without one."""
+    if live.unreduced in ("", live.name):
+        return None
+    unreduced = engine_named(live.unreduced)
+    names = [
+        name
+        for name in simulation
+        if name in unreduced.step_options and name not in live.step_options
+    ]
+    if not names:
+        return None
+    are = "is an option" if len(names) == 1 else "are options"
+    return QualityChoice("final", f"{', '.join(names)} {are} of the full simulation only")
 
 
 def _steps(plans: Sequence[BakePlan], engine: str) -> float:

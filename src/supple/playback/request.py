@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from supple.anatomy.flesh_presets import Flesh, checked_flesh
+from supple.arrays import Floats
 from supple.engines.engine import (
     ENGINES,
     FIRST_ENGINE,
@@ -36,6 +37,7 @@ from supple.playback.character_models import (
     fitting_model,
     has_good_model,
     keeps_models,
+    warn_of_model,
 )
 from supple.playback.character_sources import CharacterSource
 from supple.playback.feel.feel import AS_BUILT, Feel, with_file_feel
@@ -50,9 +52,14 @@ from supple.playback.final_take import (
 from supple.playback.flesh_motion import FleshMotion, report_flesh
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
-from supple.playback.quality_choice import SEARCHED, QualityChoice, choose_quality
+from supple.playback.quality_choice import (
+    SEARCHED,
+    QualityChoice,
+    choose_quality,
+    unreduced_choice,
+)
 from supple.playback.swing.goals import Swing, SwingGoal, swing_goals
-from supple.playback.swing.search import FoundSwing, found_swing, near
+from supple.playback.swing.search import FoundSwing, distance, found_swing, near
 from supple.playback.take import Take, stable_take
 from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
@@ -112,6 +119,8 @@ class BakeRequest:
         steps, kept = dict(simulation or {}), keeps_models(keep)
         played_engine(row, quality)
         swing = playing.pop("swing")
+        if model is not None and quality != "final":
+            warn_of_model(model)
         return cls(
             source, model, row, steps, kept, playing, flesh, damping, quality, building, swing=swing
         )
@@ -126,7 +135,8 @@ class BakeRequest:
         if self.quality != "auto":
             return self
         if self.swing is not None:
-            return replace(self, quality="live", reason=SEARCHED)
+            choice = unreduced_choice(self.live, self.simulation)
+            return self.with_choice(choice or QualityChoice("live", SEARCHED))
         source, row, building = self.source, self.live, self.building
         given, kept = self.model is not None or bool(source.scene), False
         if row.unreduced and self.keep and not given:
@@ -143,11 +153,11 @@ class BakeRequest:
     @property
     def falls_back(self) -> bool:
         """Whether quality auto chose the full simulation, so that clips may be baked live."""
-        return bool(self.reason) and self.quality == "final"
+        return self.most_work > 0 and self.quality == "final"
 
     def in_live_quality(self) -> BakeRequest:
         """Return the same request with live quality."""
-        return replace(self, quality="live", reason="")
+        return replace(self, quality="live", reason="", most_work=0.0)
 
     def bake(
         self,
@@ -202,11 +212,13 @@ class BakeRequest:
         began = perf_counter()
         ready, options = self._model_and_options(self.played, progress)
         played = ready, options, perf_counter() - began
-        stiffness = self._found_swing(goals, plans, progress)
+        stiffness = self._found_swing(goals, plans, played, progress)
         results, errors = self._swing(stiffness, plans, played, files, progress)
         if self.quality == "final" and not near(errors):
-            stiffness = stiffness.corrected(errors)
-            results, errors = self._swing(stiffness, plans, played, files, progress)
+            other = stiffness.corrected(errors)
+            others, others_errors = self._swing(other, plans, played, files, progress)
+            if distance(others_errors) < distance(errors):
+                stiffness, results, errors = other, others, others_errors
         stiffness.warn_of(errors, results)
         report_flesh(results, ready.model, self._built_anatomy())
         return results
@@ -225,12 +237,23 @@ class BakeRequest:
         return ready, options | {"scaled_loads": scaled, "feel": feel, **self.simulation}
 
     def _found_swing(
-        self, goals: tuple[SwingGoal, ...], plans: Sequence[BakePlan], progress: ShownProgress
+        self,
+        goals: tuple[SwingGoal, ...],
+        plans: Sequence[BakePlan],
+        played: tuple[PreparedModel, dict[str, Any], float],
+        progress: ShownProgress,
     ) -> FoundSwing:
-        """Return the stiffness for the goals, found with the live engine."""
+        """Return the stiffness for the goals, found with the live engine.
+
+        `played` has the model that is played, and the options of `bake_simulator`.
+        """
         live = self if self.search is None else self.search
         row = live.live
-        ready, options = live._model_and_options(row, progress)
+        ready, options, _ = played
+        if row is not self.played:
+            ready, options = live._model_and_options(row, progress)
+        unreduced_only = {*self.played.step_options} - {*row.step_options}
+        options = {name: value for name, value in options.items() if name not in unreduced_only}
         plans = [plan.stepped_by(row.name) for plan in plans]
         with reported_progress(progress) as callback:
             return found_swing(goals, self.source.character, ready.model, plans, options, callback)
@@ -242,8 +265,8 @@ class BakeRequest:
         played: tuple[PreparedModel, dict[str, Any], float],
         files: list[Checkpoint],
         progress: ShownProgress,
-    ) -> tuple[list[BakedMotion], list[float]]:
-        """Play the plans with the stiffness that a search found; return bakes and errors."""
+    ) -> tuple[list[BakedMotion], Floats]:
+        """Play the plans with the stiffness that a search found; return bakes, errors (m, k)."""
         ready, options, built = played
         felt = options | {"feel": found.feel(ready.model, options["feel"])}
         bakes, _ = self._play(plans, ready, felt, built, files, progress)
@@ -307,7 +330,7 @@ class BakeRequest:
     @property
     def accuracy(self) -> float:
         """Largest change by the last halving of the step in the full simulation."""
-        return AUTO_ACCURACY if self.falls_back else ACCURACY
+        return AUTO_ACCURACY if self.reason else ACCURACY
 
     def _live(
         self, model: CharacterModel, plan: BakePlan, options: Mapping[str, Any], progress: Progress

@@ -32,6 +32,7 @@ from supple.playback.bake_plan import bake_simulator, sorted_options
 from supple.playback.character_models import fitting_model, keeps_models
 from supple.playback.character_sources import source_of
 from supple.playback.cycle import checked_rate, checked_span
+from supple.playback.feel.feel import with_file_feel
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
@@ -102,16 +103,16 @@ def curves(
     source = source_of(character, curves=False)
     model = source.model if model is None else model
     row = engine_of(model) if engine is None and model is not None else moving_engine(engine)
-    playing, flesh, building = sorted_options("curves", CurvePlayOptions, row, options)
+    felt = with_file_feel(source.character, {**options, "damping": damping}, ("flesh", "damping"))
+    damping = felt.pop("damping")
+    playing, flesh, building = sorted_options("curves", CurvePlayOptions, row, felt)
     settle, smooth, strength = (playing.pop(name) for name in ("settle", "smooth", "strength"))
     plan = curve_plan(source.character, motion, **playing)
-    preset, began = checked_flesh(flesh), perf_counter()
-    scaled = building.get("anatomy", ANATOMY) is not None
+    preset, scaled = checked_flesh(flesh), building.get("anatomy", ANATOMY) is not None
     if model is not None and "free" in building:
         raise SuppleError("the model determines the free parameters; leave out free")
-    kept = keeps_models(keep)
-    ready = fitting_model(source, model, preset, row.name, building, kept, progress)
-    model, built = ready.model, perf_counter() - began
+    ready = fitting_model(source, model, preset, row.name, building, keeps_models(keep), progress)
+    model = ready.model
     stepping: dict[str, Any] = {"flesh": preset, "damping": damping, "engine": row.name}
     stepping |= {"feel": ready.feel, "scaled_loads": scaled, **(simulation or {})}
     simulator = _made_simulator(model, plan.dt, stepping)
@@ -123,7 +124,7 @@ def curves(
         take = ParameterTake(plan.player(simulator), columns, callback)
         take.play(_checked_seconds("settle", settle))
     take.smooth(_checked_seconds("smooth", smooth))
-    return plan.curves(source.character, take, built).scaled(strength)
+    return plan.curves(source.character, take, ready.seconds).scaled(strength)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,8 +255,7 @@ def _fades(
 
 
 def _checked_seconds(what: str, value: Any) -> float:
-    seconds = checked_number(what, value)
-    if not 0 <= seconds <= 60:
+    if not 0 <= (seconds := checked_number(what, value)) <= 60:
         raise SuppleError(f"{what} is {seconds:g} s; use 0 to 60")
     return seconds
 

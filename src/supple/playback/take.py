@@ -34,10 +34,19 @@ STIFFER, MOST_LIMITED = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0), 0.02
 _TOO_SOFT = ("displacement", "inversion", "reset", "stiffness")
 #: What happens in a step in which a limit acts, and what helps; None for firmer flesh and others.
 _EFFECTS: dict[str, tuple[str, str | None]] = {
-    "acceleration": ("the rig accelerates so fast that its inertial forces were cut", None),
-    "teleport": ("the rig jumps, and its inertial forces were left out", None),
+    "acceleration": (
+        "the rig accelerates so fast that its inertial forces were cut",
+        "keys that move it less abruptly",
+    ),
+    "teleport": (
+        "the rig jumps, and its inertial forces were left out",
+        "keys without jumps",
+    ),
     "stiffness": ("flesh is deformed so much that its stiffness was approximated", None),
-    "rest": ("the pose flattens flesh, whose stress was left out", None),
+    "rest": (
+        "the pose flattens flesh, whose stress was left out",
+        "poses, or skin weights, with which flesh keeps its thickness",
+    ),
     "displacement": ("flesh moved too far from the rig and was held", None),
     "inversion": ("flesh was turned inside out, or nearly", None),
     "tolerance": (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from supple.anatomy.anatomy import anatomy_of
-from supple.anatomy.region_entries import RegionEntry, read_feel
+from supple.anatomy.region_entries import RegionEntry
 from supple.app.bodies.make_body import prepared_body
 from supple.app.contact_options import ContactOptions
 from supple.app.model_request import command_model, flesh_values, with_kept_feel
@@ -22,6 +22,7 @@ from supple.engines.engine import engine_named
 from supple.errors import SuppleError
 from supple.playback.character_models import PreparedModel, prepared_model, stepped_by
 from supple.playback.character_sources import CharacterSource, is_body, read_character
+from supple.playback.feel.feel import file_feel
 from supple.playback.motion_choice import chosen_motion
 from supple.playback.progress_bar import console, first_use_message, working
 from supple.reduction.build_log import BuildLog
@@ -107,14 +108,13 @@ def _character(
         row = engine_named(options.engine, "character")
         built = options.model is None and source.model is None
         simulation = touch.stepping(row) if built else {}
-    ready = command_model(given, source, options, row.name, quiet=quiet)
+    ready = command_model(given, source, options, row.name, quiet=quiet, values=values)
     if not built:  # a model file determines the engine
         row = stepped_by(row, ready.model)
         simulation = touch.stepping(row)
     with working("starting", quiet):
         flesh: dict[str, Any] = {"engine": row.name, "flesh": options.flesh}
-        file = str(options.anatomy)
-        feel = read_feel(file) if file.endswith(".json") else {}
+        feel = file_feel(options.anatomy)
         return CharacterActor(
             ready.model,
             motion,

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from numba import carray, cfunc, njit, types
+from numpy.ctypeslib import as_ctypes
 
 from supple.compiled.jit import compiled_fused
 from supple.compiled.tables import FUNCTION_TABLE, call_entry, entry
@@ -174,17 +176,42 @@ def register_material(density: Density) -> None:
     Raises
     ------
     SuppleError
-        If there is a material of that name, or no room for more.
+        If there is a material of that name, or no room for more, or if an isotropic material has
+        other moduli at rest than Lamé's parameters.
     """
     if density.name in MATERIALS:
         raise SuppleError(f"a material {density.name!r} exists already; choose another name")
     if len(MATERIALS) == len(FUNCTION_TABLE):
         raise SuppleError(f"there are {len(MATERIALS)} materials; no more can be registered")
     row = FUNCTION_TABLE[len(MATERIALS)]
-    for column, function in enumerate(_compiled_for_calls(density)):
+    functions = [*_compiled_for_calls(density)]
+    if density.constants is not None:
+        _check_moduli(density.name, density.constants, functions[_DERIVATIVE].ctypes)
+    for column, function in enumerate(functions):
         _entry_points.append(function)
         row[column] = function.address
     _enter(density)
+
+
+def _check_moduli(name: str, constants: Callable[..., tuple[Any, ...]], derivative: Any) -> None:
+    """Refuse a material whose ∂P/∂F at rest is not that of Lamé's parameters.
+
+    It is λ I ⊗ I + μ (1 + T), with T the transposition: `Material` and the linear forces of reduced
+    models rely on it.
+    """
+    unit = np.eye(3)
+    transposition = np.einsum("il,jk->ijkl", unit, unit).reshape(9, 9)
+    for mu, lam in ((1.0, 2.0), (2.0, 1.0)):
+        row, found = np.array(constants(mu, lam), np.float64), np.zeros((9, 9))
+        scratch = np.zeros((6, 3, 3))
+        F, p, H, work = (as_ctypes(each.reshape(-1)) for each in (unit, row, found, scratch))
+        derivative(F, p, len(row), H, work)
+        wanted = lam * np.outer(unit, unit) + mu * (np.eye(9) + transposition)
+        if not np.allclose(found, wanted, rtol=0, atol=1e-6 * (mu + lam)):
+            raise SuppleError(
+                f"material {name!r} has other moduli at rest than Lamé's μ and λ; derive its "
+                "constants from them"
+            )
 
 
 def _compiled_for_calls(density: Density) -> Iterator[Any]:

@@ -110,8 +110,11 @@ class Accuracy:
         return f"{distance_words(self.distance)} ({part})"
 
 
-def warn_if_bad(name: str, report: Mapping[str, Any]) -> None:
-    """Warn if the model with this name and report is far from the full simulation."""
+def warn_if_bad(name: str, report: Mapping[str, Any], flesh: str = "") -> None:
+    """Warn if the model with this name and report is far from the full simulation.
+
+    `flesh` says with which flesh it was compared, if not with that which it is played with.
+    """
     accuracy = Accuracy.of(report)
     if accuracy is None or not accuracy.bad:
         return
@@ -120,7 +123,7 @@ def warn_if_bad(name: str, report: Mapping[str, Any]) -> None:
     remedy = "use final quality, or firmer flesh"
     if accuracy.stiffness > 1:
         text += f", for which it is made {accuracy.stiffness:g} times as stiff"
-    warn(f"{name}: the reduced model is {text}; {remedy}")
+    warn(f"{name}: the reduced model{flesh} is {text}; {remedy}")
 
 
 def distance_words(distance: float | None) -> str:

@@ -8,7 +8,7 @@ either way. Factors that differ from place to place are an approximation, see `L
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from supple.anatomy.painted_material import painted_material
 from supple.anatomy.region_entries import FEEL_STIFFNESS, RegionEntry, entries_for, read_feel
 from supple.arrays import Floats
 from supple.engines.engine import Engine
+from supple.errors import warn
 from supple.playback.bake_model import GivenAnatomy
 from supple.rig.character import Character
 
@@ -30,6 +31,8 @@ from supple.rig.character import Character
 #: the mean. The rat, 0.21 from the full simulation, is 0.32 from it with a tail 0.1 times as stiff
 #: (0.23 after a build), 0.30 with 10 times (0.20), and 0.43 with 1/32.
 GLOBAL, LOCAL = 250.0, 8.0
+#: Options that an anatomy file replaces where they have these values; see `read_feel`.
+USUAL_FEEL: dict[str, Any] = {"flesh": "normal", "damping": 1.0, "swing": None}
 #: Limits of factors that simulators accept.
 _LEAST, _MOST = 1e-3, 1e3
 
@@ -62,10 +65,21 @@ class Feel:
     def apply(self, simulator: Any, usual: float = 1.0) -> None:
         """Set the stiffness of a simulator of the model; `usual` is another factor on it."""
         factor = float(np.clip(usual * self.factor, _LEAST, _MOST))
-        if self.local is not None:
+        for wanted in (usual * self.factor, *self._extremes()):
+            if not _LEAST <= wanted <= _MOST:
+                acting = float(np.clip(wanted, _LEAST, _MOST))
+                warn(
+                    f"flesh {wanted:.3g} times as stiff as its model is beyond {_LEAST:g} to "
+                    f"{_MOST:g}; it is {acting:g} times as stiff"
+                )
+        if self.local is not None or getattr(simulator, "local_stiffness", None) is not None:
             simulator.local_stiffness = self.on_tets()
         if factor != simulator.stiffness:
             simulator.stiffness = factor
+
+    def _extremes(self) -> tuple[float, ...]:
+        """Return the least and the largest local factor; none without local factors."""
+        return () if self.local is None else (float(self.local.min()), float(self.local.max()))
 
     @property
     def changes(self) -> bool:
@@ -214,19 +228,31 @@ def region_factors(follows: sp.csr_array | None, factors: ArrayLike) -> Floats |
     return np.asarray(np.exp(follows @ logarithms), np.float64)
 
 
-def with_file_feel(character: Character, options: Mapping[str, Any]) -> dict[str, Any]:
+def file_feel(anatomy: Any) -> dict[str, Any]:
+    """Return the feel in the anatomy file that an option `anatomy` names; none without a file."""
+    named = isinstance(anatomy, str | Path) and str(anatomy).endswith(".json")
+    return read_feel(anatomy) if named else {}
+
+
+def with_file_feel(
+    character: Character,
+    options: Mapping[str, Any],
+    names: Sequence[str] = (*USUAL_FEEL,),
+    entries: Mapping[str, RegionEntry] | None = None,
+) -> dict[str, Any]:
     """Return options with the regions and the feel of the anatomy file that `anatomy` names.
 
     Options that differ from their defaults take precedence over the file's, except `stiffness`,
-    which multiplies it. Options without a file are returned unchanged.
+    which multiplies it. Options without a file are returned unchanged. `names` are the options of
+    `USUAL_FEEL` that a function has, `entries` the regions if they were read before.
     """
     result, path = dict(options), options.get("anatomy")
     if not (isinstance(path, str | Path) and str(path).endswith(".json")):
         return result
-    result["anatomy"] = entries_for(character, path)
-    feel = read_feel(path)
-    for name, usual in (("flesh", "normal"), ("damping", 1.0), ("swing", None)):
-        if name in feel and result.get(name, usual) == usual:
+    result["anatomy"] = entries_for(character, path) if entries is None else entries
+    feel = file_feel(path)
+    for name in names:
+        if name in feel and result.get(name, USUAL_FEEL[name]) == USUAL_FEEL[name]:
             result[name] = feel[name]
     if (factor := feel.get("stiffness", 1.0)) != 1:
         given = result.get("stiffness")

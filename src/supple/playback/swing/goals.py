@@ -91,6 +91,8 @@ def swing_goals(character: Character, swing: Swing) -> tuple[SwingGoal, ...]:
             found.append(SwingGoal(region, _length(region, value, size), mask, weights))
             rest &= ~mask
     if ALL in lengths:
+        if not rest.any():
+            raise SuppleError("swing: the regions cover all of the skin; leave out the peak of all")
         found.append(SwingGoal(ALL, _length(ALL, lengths[ALL], size), rest))
     return tuple(found)
 

@@ -158,8 +158,8 @@ class AnatomyPanel:
             self._build.join(PATIENCE)
 
     def _write(self, event: Any) -> None:  # in a thread of the server
-        feel, name = self._dials.file_feel(), self._name.value
-        save_and_notify(event.client, lambda: self._editing.save(self._folder, name, feel))
+        name, editing, feel = self._name.value, self._editing, self._dials.file_feel
+        save_and_notify(event.client, lambda: editing.save(self._folder, name, feel()))
 
     def _update(self) -> None:
         """Show the chosen region, the state of the model, and the legend."""

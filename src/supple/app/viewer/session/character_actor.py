@@ -153,8 +153,7 @@ class CharacterActor(Actor):
     @property
     def width(self) -> float:
         """Largest extent along x during the motion, in m."""
-        poses = self.motion.poses
-        poses = poses[:: max(1, len(poses) // 8)]
+        poses = self.motion.poses[:: max(1, self.motion.n_frames // 8)]
         return max(float(np.ptp(self.model.rig(pose)[:, 0])) for pose in poses)
 
     @property
@@ -187,10 +186,7 @@ class CharacterActor(Actor):
     def step(self, count: int) -> tuple[str, ...] | None:
         """Make `count` steps; return the limits of the last one, None if the motion has ended."""
         try:
-            limits = None
-            for _ in range(count):
-                limits = self._step()
-            return limits
+            return [None, *(self._step() for _ in range(count))][-1]
         except SuppleError as error:
             raise SuppleError(f"{error}; it restarts") from None
 
@@ -254,9 +250,8 @@ class CharacterActor(Actor):
     def stiffen(self, factor: float) -> None:
         """Set the stiffness to `factor`, clamped to 0.01 to 100, times that of `supple.bake`."""
         stable = self._stable_factors.get((self.motion.name, self.ending == "loop"), 1.0)
-        stiffness = clamped(factor, 1e-2, 1e2) * stable * self.feel.factor
-        self.simulator.stiffness = clamped(stiffness, 1e-3, 1e3)
-        self.factor = factor
+        self.factor = clamped(factor, 1e-2, 1e2)
+        self.simulator.stiffness = clamped(self.factor * stable * self.feel.factor, 1e-3, 1e3)
 
     def damp(self, factor: float) -> None:
         """Set the factor on the damping; flesh starts undeformed."""
@@ -269,12 +264,11 @@ class CharacterActor(Actor):
 
     def swing(self, goals: tuple[SwingGoal, ...]) -> None:
         """Set the stiffness at which flesh reaches the goal in this motion; `goals` has one."""
-        loop = self.ending == "loop"
         changed = None if self.anatomy is None else self.anatomy.tet_factors(self.model)
         flesh = self.flesh | {"feel": self.feel.stiffer(1.0, changed)}
-        plans = [self._plan(loop)]
-        result = found_swing(goals, self.character, self.model, plans, flesh, unreported)
-        self.stiffen(float(result.factors[0]) / self._stable_factors[(self.motion.name, loop)])
+        plan = self._plan(self.ending == "loop")
+        result = found_swing(goals, self.character, self.model, [plan], flesh, unreported)
+        self.stiffen(float(result.factors[0]) / self._bake_factor(plan))
         if not self._posed:
             self._start_motion()
 
@@ -313,6 +307,13 @@ class CharacterActor(Actor):
 
     def _stable_factor(self, model: CharacterModel, plan: BakePlan, flesh: dict[str, Any]) -> float:
         return stable_stiffness(model, plan, **flesh) if self._may_stiffen else 1.0
+
+    def _bake_factor(self, plan: BakePlan) -> float:
+        """Return the factor by which `supple.bake` stiffens the flesh, for the same frames."""
+        key = self.motion.name, plan.loop
+        if key not in self._stable_factors:
+            self._stable_factors[key] = self._stable_factor(self.model, plan, self.flesh)
+        return self._stable_factors[key]
 
     def _plan(self, loop: bool) -> BakePlan:
         return bake_plan(self.character, self.motion, loop=loop, engine=self._engine.name)
@@ -380,9 +381,7 @@ class CharacterActor(Actor):
         plan = self._plan(loop)
         if plan.dt != self.simulator.dt:
             self._new_simulator(plan.dt)
-        key = self.motion.name, loop
-        if key not in self._stable_factors:  # the stiffness of bake, for the same frames
-            self._stable_factors[key] = self._stable_factor(self.model, plan, self.flesh)
+        self._bake_factor(plan)
         self.stiffen(self.factor)
         with warnings.catch_warnings():  # a jump is visible
             warnings.simplefilter("ignore", SuppleWarning)
@@ -401,8 +400,7 @@ class CharacterActor(Actor):
         self.simulator = bake_simulator(self.model, dt, **(self.flesh | preserved))
         self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
-            springs = {name: getattr(old.springs, name) for name in SPRINGS}
-            self.simulator.tune(**springs)
+            self.simulator.tune(**{name: getattr(old.springs, name) for name in SPRINGS})
         self.apply_anatomy()
         self.obstacles.invalidate()
         self.objects.invalidate()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from supple.anatomy.region_entries import FEEL_LIMITS
 from supple.app.viewer.session.character_actor import CharacterActor
+from supple.errors import SuppleError
 from supple.playback.swing.goals import swing_goals
 
 
@@ -35,14 +37,26 @@ class FeelDials:
         self._found = self._actor.factor
 
     def file_feel(self) -> dict[str, Any]:
-        """Return the feel of all flesh for an anatomy file, see `read_feel`."""
+        """Return the feel of all flesh for an anatomy file, see `read_feel`.
+
+        The swing of the file remains while the stiffness is as it was. A stiffness that files
+        cannot have is a SuppleError.
+        """
         actor = self._actor
         kept = {} if actor.anatomy is None else actor.anatomy.feel
         stiffness = float(f"{kept.get('stiffness', 1.0) * actor.factor:.4g}")
+        low, high = FEEL_LIMITS["stiffness"]
+        if not low <= stiffness <= high:
+            raise SuppleError(
+                f"the flesh is {stiffness:g} times as stiff as its preset, and a file may have "
+                f"{low:g} to {high:g}; change the stiffness, or begin with another preset"
+            )
         factors = {"stiffness": stiffness, "damping": round(self.damping, 4)}
         feel: dict[str, Any] = {name: value for name, value in factors.items() if value != 1}
         if actor.flesh["flesh"] != "normal":
             feel["flesh"] = actor.flesh["flesh"]
         if self._found == actor.factor:
             feel["swing"] = [f"{self.percent:.3g}%"]
+        elif "swing" in kept and actor.factor == 1:
+            feel["swing"] = kept["swing"]
         return feel

@@ -65,7 +65,10 @@ def motion_loads(
 
 
 def _starts(motion: Motion) -> Floats:
-    """Return starts of consecutive parts of a motion without cuts in them, the last at its end."""
+    """Return starts of consecutive parts of a motion, the last at its end.
+
+    Parts with a cut or a jump are left out: no inertia acts there.
+    """
     first, last = float(motion.times[0]), float(motion.times[-1])
     length = (MOTION_STEPS + 1) * MOTION_STEP
     if last - first < length:
@@ -73,8 +76,8 @@ def _starts(motion: Motion) -> Floats:
     count = int((last - first) / length)
     starts = first + np.arange(count) * length
     starts = np.unique([*starts, last - length])
-    for cut in motion.times[list(motion.cuts)]:
-        starts = starts[(starts >= cut) | (starts + length < cut)]
+    for time in [*motion.times[list(motion.cuts)], *motion.jumps]:
+        starts = starts[(starts >= time) | (starts + length < time)]
     return np.asarray(starts)
 
 

@@ -165,7 +165,9 @@ class SampledPoses:
     ) -> list[MotionForces] | None:
         """Return motions of the shaken body at all poses and at `between`; None for bases of modes.
 
-        `bases` and `blended` (k, 3, r) are bases at the poses and at the midpoints.
+        `bases` and `blended` (k, 3, r) are bases at the poses and at the midpoints. The character's
+        own motions shake the poses of `_shake` only; midpoints, and poses that were inserted later,
+        are shaken along the rig's derivatives.
         """
         if self.shapes is None:
             return None
