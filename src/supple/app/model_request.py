@@ -73,10 +73,10 @@ def with_kept_feel(options: Any) -> Any:
     if options.anatomy is None or not options.anatomy.endswith(".json"):
         return options
     feel = read_feel(options.anatomy)
-    names = ("flesh", "damping", "swing") if isinstance(options, BakeOptions) else ("flesh",)
+    names = {BakeOptions: ("damping", "swing"), ViewOptions: ("damping",)}.get(type(options), ())
     changes = {
         name: feel[name]
-        for name in names
+        for name in ("flesh", *names)
         if name in feel and getattr(options, name) == getattr(type(options)(), name)
     }
     return replace(options, **changes)
