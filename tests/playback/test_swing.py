@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,25 @@ def peaks(baked: BakedMotion) -> np.ndarray:
     rig = np.array([baked.rig_frame(k) for k in range(baked.n_frames)])
     away: np.ndarray = np.linalg.norm(baked.frames - rig, axis=2).max(axis=0)
     return away
+
+
+def test_all_in_any_case_is_all_flesh(body: Character):
+    (goal,) = swing_goals(body, ["ALL=3%"])
+    assert goal.region == "all"
+    assert goal.mask.all()
+    assert [each.region for each in swing_goals(body, {"All": 0.03, "chest": 0.02})] == [
+        "chest",
+        "all",
+    ]
+
+
+@pytest.mark.parametrize("words", [["q\n" * 5000 + "=3%"], [f"{'q' * 9000}=much"], ["x=4cm"]])
+def test_refusals_of_goals_are_short_lines(body: Character, words: list[str]):
+    named = replace(body, name="n" * 5000)
+    with pytest.raises(SuppleError) as refused:
+        swing_goals(named, words)
+    assert len(str(refused.value)) < 400
+    assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("part", [0.5, 2.0])
