@@ -61,9 +61,33 @@ class Options:
     def words(self) -> list[str]:
         words = ["--flesh", self.flesh, "--damping", f"{self.damping:g}"]
         words += ["--error", f"{self.error:g}", "--quality", self.quality]
-        words += ["--swing", *shlex.split(self.swing)] if self.swing else []
-        words += ["--anatomy", self.anatomy] if self.anatomy else []
+        words += self.swing_words() + self.anatomy_words()
         return words + ([] if self.gravity is None else ["--gravity", f"{self.gravity:g}"])
+
+    def swing_words(self) -> list[str]:
+        """Return the option for the swing; raise Problem if it is not a list of goals."""
+        try:
+            goals = shlex.split(self.swing or "")
+        except ValueError:
+            raise Problem(f"Swing: {self.swing} has a quotation mark without its pair") from None
+        for goal in goals:
+            if goal.startswith("-"):
+                raise Problem(f"Swing: {goal} is no goal; use 3%, or belly=4cm Tail*=10%")
+        return [f"--swing={goal}" for goal in goals]
+
+    def anatomy_words(self) -> list[str]:
+        """Return the option for the anatomy file."""
+        return [f"--anatomy={self.anatomy}"] if self.anatomy else []
+
+    def stiffness_words(self, armature: bpy.types.Object, folder: Path) -> list[str]:
+        """Return the option for the stiffness; write the factors of bones to a file in `folder`."""
+        bones = bone_stiffness(armature)
+        if not bones and self.stiffness == 1:
+            return []
+        scaled = {name: self.stiffness * factor for name, factor in bones.items()}
+        factors = {"default": self.stiffness, "joints": scaled}
+        (folder / "stiffness.json").write_text(json.dumps(factors), encoding="utf-8")
+        return ["--stiffness", "stiffness.json"]
 
 
 @dataclass(frozen=True)
@@ -159,19 +183,14 @@ def _one_run(
     options: Options,
 ) -> Steps[dict[str, Any]]:
     with work_folder() as folder:
-        bones = bone_stiffness(character.armature)
+        given = [*options.words(), *options.stiffness_words(character.armature, folder)]
         name = character.name
         sample = yield from sampling_steps(context, character, clips, folder / "sample.glb")
         check_place(sample)
-        words = [command, "bake", "sample.glb", "-o", "flesh.glb", "--json", *options.words()]
+        words = [command, "bake", "sample.glb", "-o", "flesh.glb", "--json", *given]
         words += ["--all"] if len(clips) > 1 else [f"--motion={clips[0].name}"]
         words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
         words += ["--loop"] if clips[0].loop else []
-        if bones or options.stiffness != 1:
-            scaled = {name: options.stiffness * factor for name, factor in bones.items()}
-            factors = {"default": options.stiffness, "joints": scaled}
-            (folder / "stiffness.json").write_text(json.dumps(factors), encoding="utf-8")
-            words += ["--stiffness", "stiffness.json"]
         job = Job(words, folder)
         yield from job_steps(job, name)
         figures = job.figures()
@@ -197,7 +216,7 @@ def moved_curves(
         words += ["--keys", "every", f"--motion={clip.name}", "--flesh", options.flesh]
         words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
         words += ["--damping", f"{options.damping:g}"] + (["--loop"] if clip.loop else [])
-        words += ["--free", *free] if free else []
+        words += [f"--free={each}" for each in free] + options.anatomy_words()
         job = Job(words, folder)
         yield from job_steps(job, name)
         figures = job.figures()

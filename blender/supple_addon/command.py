@@ -128,6 +128,8 @@ class Job:
             if not WINDOWS:
                 os.kill(self._process.pid, signal.SIGINT)
                 self._process.wait(5)
+                for thread in self._threads:
+                    thread.join(1)
 
     def end(self) -> None:
         """End the process and its children."""

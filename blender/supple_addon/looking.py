@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import json
+import os
 import webbrowser
+from contextlib import suppress
+from pathlib import Path
 
 import bpy
 
@@ -46,6 +49,8 @@ class SUPPLE_OT_show_anatomy(Working, bpy.types.Operator):
                 file = folder / "sample.glb"
                 sample = yield from sampling_steps(context, character, [clip], file)
                 words = [command, "info", "sample.glb", "--json", *unit_words(context)]
+                given = settings_of(character.armature).options().anatomy
+                words += [f"--regions={given}"] if given else []
                 job = Job([*words, "--anatomy"], folder)
                 yield from job_steps(job, name)
                 anatomy = job.figures()["anatomy"]
@@ -68,7 +73,8 @@ def _colour_views(context: bpy.types.Context) -> None:
 
 
 class SUPPLE_OT_live(Working, bpy.types.Operator):
-    """Simulate the character live in the browser; its stiffness there is adopted at the end"""
+    """Simulate the character live in the browser; stiffness, damping and a saved anatomy are \
+adopted at the end"""
 
     bl_idname = "supple.live"
     bl_label = "Live"
@@ -83,17 +89,20 @@ class SUPPLE_OT_live(Working, bpy.types.Operator):
     def _alive(
         self, context: bpy.types.Context, command: str, character: Character, clips: list[Clip]
     ) -> Steps[str]:
-        name = character.name
-        flesh = settings_of(character.armature).flesh
+        name, options = character.name, settings_of(character.armature).options()
         with work_folder() as folder:
-            yield from sampling_steps(context, character, clips, folder / "sample.glb")
-            words = [command, "view", "sample.glb", "--flesh", flesh, "--json"]
-            job = Job([*words, *unit_words(context)], folder)
+            words = options.stiffness_words(character.armature, folder) + options.anatomy_words()
+            words += ["--flesh", options.flesh, "--damping", f"{options.damping:g}"]
+            file = folder / f"{bpy.path.clean_name(name)}.glb"  # its name is that of saved files
+            yield from sampling_steps(context, character, clips, file)
+            kept = KeptAnatomy(options.anatomy)
+            words += ["--folder", str(kept.folder), "--json", *unit_words(context)]
+            job = Job([command, "view", str(file), *words], folder)
             try:
                 yield from self._served(job, name)
             finally:
                 job.interrupt()
-                _take_stiffness(name, job.printed)
+                _adopt(name, job.printed, kept)
                 job.end()
             job.output()
         return f"{name}: live ended"
@@ -110,14 +119,55 @@ class SUPPLE_OT_live(Working, bpy.types.Operator):
             yield Step(1.0 if opened else job.part, what, waits=True)
 
 
-def _take_stiffness(name: str, printed: str) -> None:
+class KeptAnatomy:
+    """Anatomy files that the live view saves: next to the .blend, or in the user's folder."""
+
+    def __init__(self, given: str | None) -> None:
+        beside = Path(bpy.data.filepath).parent if bpy.data.filepath else Path.home()
+        self.folder = beside if os.access(beside, os.W_OK) else Path.home()
+        self.stiffness = _file_stiffness(given)
+        self._before = self._times()
+
+    def _times(self) -> dict[Path, int]:
+        times = {}
+        with suppress(OSError):
+            for file in self.folder.glob("*.anatomy.json"):
+                times[file] = file.stat().st_mtime_ns
+        return times
+
+    def saved(self) -> str | None:
+        """Return the path of the last file that was saved since; None if there is none."""
+        times = self._times()
+        new = [file for file, time in times.items() if self._before.get(file) != time]
+        if not new:
+            return None
+        last = str(max(new, key=times.__getitem__))
+        return bpy.path.relpath(last) if bpy.data.filepath else last
+
+
+def _file_stiffness(path: str | None) -> float:
+    """Return the factor of an anatomy file on all flesh; 1 if it has none."""
+    try:
+        return float(json.loads(Path(path or "").read_text("utf-8-sig"))["feel"]["stiffness"])
+    except (OSError, LookupError, TypeError, ValueError, RecursionError):
+        return 1.0
+
+
+def _adopt(name: str, printed: str, kept: KeptAnatomy) -> None:
+    """Adopt stiffness, damping and a saved anatomy, in which the stiffness may be stored."""
     armature = bpy.data.objects.get(name)
     try:
-        factor = float(json.loads(printed.partition("\n")[2])["stiffness"])
+        figures = json.loads(printed.partition("\n")[2])
+        factor, damping = float(figures["stiffness"]), float(figures["damping"])
     except (KeyError, TypeError, ValueError):
         return
-    if armature is not None:
-        armature.supple.stiffness *= factor
+    if armature is None:
+        return
+    own = armature.supple
+    if file := kept.saved():
+        own.anatomy = file
+    own.stiffness *= factor * kept.stiffness / _file_stiffness(own.options().anatomy)
+    own.damping = damping
 
 
 CLASSES = (SUPPLE_OT_show_anatomy, SUPPLE_OT_live)

@@ -34,10 +34,11 @@ LOOP = (
     ("ON", "Loop", "The last frame leads into the first"),
     ("OFF", "Once", "Begin at rest; the end need not match the beginning"),
 )
+#: With the numbers that Blender stores in files: they must not change.
 QUALITY = (
-    ("auto", "Automatic", "The full simulation where it takes no longer than about twice live"),
-    ("live", "Live", "The same result as in the live view; takes seconds"),
-    ("final", "Final", "All tetrahedra with short steps; takes minutes to hours"),
+    ("auto", "Automatic", "The full simulation where it takes no longer than about twice live", 2),
+    ("live", "Live", "The same result as in the live view; takes seconds", 0),
+    ("final", "Final", "All tetrahedra with short steps; takes minutes to hours", 1),
 )
 
 
@@ -84,7 +85,9 @@ class CharacterSettings(bpy.types.PropertyGroup):
         subtype="PERCENTAGE",
         description="Largest distance of the shape keys from the simulation, relative to the size",
     )
-    quality: EnumProperty(name="Quality", items=QUALITY, description="Quality of the simulation")
+    quality: EnumProperty(
+        name="Quality", items=QUALITY, default="auto", description="Quality of the simulation"
+    )
     only_selected: BoolProperty(
         name="Selected Meshes Only",
         description="Ignore other visible meshes of the armature",

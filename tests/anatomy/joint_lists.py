@@ -411,6 +411,21 @@ spine.004: trunk
      ear.*: ear
      jaw: head
 """
+REAR_AND_FRONT = """
+root: -
+ pelvis: trunk
+  tail_01 > tail_02: tail
+  rear_upper_leg_*: limb
+   rear_lower_leg_*: shin
+    rear_foot_* > rear_toe_*: foot
+  rear_spine > spine_01 > spine_02: trunk
+   neck_01 > neck_02: neck
+    head: head
+     ear_* > ear_tip_*: ear
+   front_upper_leg_*: limb
+    front_lower_leg_*: shin
+     front_foot_* > front_toe_*: foot
+"""
 SMPL = """
 pelvis: trunk
  *_hip: limb
@@ -475,6 +490,7 @@ LISTS = {
     "Blender's human": (BLENDER_HUMAN, ("L", "R"), ""),
     "Blender's basic human": (BLENDER_BASIC_HUMAN, ("L", "R"), ""),
     "Blender's wolf": (BLENDER_WOLF, ("L", "R"), ""),
+    "Animals with rear legs": (REAR_AND_FRONT, ("L", "R"), ""),
     "SMPL": (SMPL, ("left", "right"), ""),
     "SMPL in Unity": (SMPL_BY_LETTER, ("L", "R"), ""),
     "SMPL-X": (SMPL_X, ("left", "right"), ""),

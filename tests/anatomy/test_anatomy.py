@@ -174,6 +174,8 @@ def test_people_change_a_region_by_its_joint(tmp_path: Path, body: Character, an
         '{"supple_anatomy": 1, "regions": {"a": {"rule": "head"}}}',
         '{"supple_anatomy": 1, "regions": {"a": {"reasons": "why"}}}',
         '{"supple_anatomy": 1, "regions": ' + '{"a":' * 20_000,
+        '{"supple_anatomy": true, "regions": {}}',
+        '{"supple_anatomy": 1, "regions": {}, "Feel": {"stiffness": 2}}',
     ],
 )
 def test_hostile_anatomy_files_are_refused_in_one_line(tmp_path: Path, body: Character, text: str):

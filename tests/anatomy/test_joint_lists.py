@@ -48,3 +48,39 @@ def test_a_leg_alone_is_no_shin():
 def test_numbered_spines_keep_their_role_where_a_neck_is_named():
     names = ["spine", "spine.001", "spine.002", "neck", "shoulder.L"]
     assert joint_roles(names, [-1, 0, 1, 2, 0])[:3] == ["trunk"] * 3
+
+
+CHAIN = ["spine1", "spine2", "spine3", "spine4"]
+
+
+@pytest.mark.parametrize("head", ["head_01", "head.x", "skull", "Kopf", "HeadTop_End"])
+def test_numbered_spines_stay_a_trunk_where_a_head_is_named(head: str):
+    parents = [-1, 0, 1, 2, 3, 1]
+    assert joint_roles([*CHAIN, head, "shoulder_L"], parents)[:5] == ["trunk"] * 4 + ["head"]
+    downwards = [*CHAIN[::-1], head, "shoulder_L"]
+    assert joint_roles(downwards, parents)[:5] == ["trunk"] * 4 + ["head"]
+
+
+def test_spines_numbered_downwards_are_no_tail_on_the_way_to_the_arms():
+    roles = joint_roles([*CHAIN[::-1], "shoulder_L"], [-1, 0, 1, 2, 1])
+    assert roles[:4] == ["trunk", "trunk", "neck", "head"]
+
+
+def test_spines_below_the_arms_that_carry_legs_are_no_neck():
+    names = [*CHAIN, "shoulder_L", "thigh_L"]
+    assert joint_roles(names, [-1, 0, 1, 2, 0, 3])[:4] == ["trunk"] * 4
+
+
+def test_words_of_fingers_count_only_below_a_hand():
+    fingers = ["middle1", "Ring", "little", "index_01", "mid"]
+    below = [1] * len(fingers)
+    assert joint_roles(["Root", "Box", *fingers, "Ball"], [-1, 0, *below, 1])[2:] == [None] * 6
+    for above in ("wrist", "lower_arm", "Hand"):
+        assert joint_roles(["Root", above, *fingers], [-1, 0, *below])[2:] == ["hand"] * 5
+    assert joint_roles(["foot", "ball"], [-1, 0]) == ["foot", "foot"]
+    assert joint_roles(["Root", "Ring.L"], [-1, 0]) == [None, "hand"]
+
+
+def test_rear_is_an_ear_only_beside_a_left_one():
+    assert joint_roles(["head", "lear", "rear"], [-1, 0, 0]) == ["head", "ear", "ear"]
+    assert joint_roles(["head", "rear"], [-1, 0]) == ["head", None]

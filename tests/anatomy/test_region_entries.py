@@ -11,7 +11,7 @@ import pytest
 
 from helpers.sample_bodies import figure
 from supple.anatomy.anatomy import Anatomy, anatomy_of
-from supple.anatomy.region_entries import read_entries, write_entries
+from supple.anatomy.region_entries import RegionEntry, read_entries, read_feel, write_entries
 from supple.errors import SuppleError, SuppleWarning
 from supple.playback.bake_model import model_options
 from supple.rig.character import Character
@@ -43,6 +43,27 @@ def test_a_saved_anatomy_is_the_same_again(body: Character, anatomy: Anatomy, tm
     again = Anatomy.load(tmp_path / "body.anatomy.json", body)
     assert again.entries == anatomy.entries
     np.testing.assert_array_equal(again.share, anatomy.share)
+
+
+def test_an_anatomy_file_with_a_byte_order_mark_is_read(anatomy: Anatomy, tmp_path: Path):
+    file = tmp_path / "body.anatomy.json"
+    anatomy.save(file, {"stiffness": 2})
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert read_entries(file).keys() == anatomy.entries.keys()
+    assert read_feel(file) == {"stiffness": 2}
+
+
+def test_reasons_with_odd_characters_are_written_and_read(tmp_path: Path):
+    entries = {"chest": RegionEntry("trunk", 0.5, reasons=("\ud800", "größer", "\n"))}
+    write_entries(tmp_path / "a.anatomy.json", "a", entries)
+    assert read_entries(tmp_path / "a.anatomy.json") == entries
+
+
+def test_an_unknown_key_of_an_anatomy_file_has_a_hint(tmp_path: Path):
+    file = tmp_path / "a.anatomy.json"
+    file.write_text('{"supple_anatomy": 1, "regions": {}, "Feel": {"stiffness": 2}}')
+    with pytest.raises(SuppleError, match='did you mean "feel"'):
+        read_feel(file)
 
 
 def test_a_region_made_hard_is_hard_all_over(body: Character, anatomy: Anatomy):

@@ -95,6 +95,27 @@ def test_the_ending_decides_what_info_writes(capsys):
     assert "hand.L" in capsys.readouterr().out
 
 
+def test_info_checks_and_shows_the_feel_of_an_anatomy_file(capsys):
+    file = Path("body.anatomy.json")
+    text = '{"supple_anatomy": 1, "regions": {}, "feel": {"stiffness": %s, "swing": ["3%%"]}}'
+    file.write_text(text % 2)
+    main(["info", str(file)])
+    assert "all flesh: stiffness 2, swing 3%" in capsys.readouterr().out
+    main(["info", str(file), "--json"])
+    shown = json.loads(capsys.readouterr().out)["anatomy"]["feel"]
+    assert shown == {"stiffness": 2, "swing": ["3%"]}
+    file.write_text(text % 0)
+    assert "stiffness is 0; use 0.01 to 100" in refused(capsys, "info", str(file))
+
+
+def test_info_lists_the_regions_of_a_file_in_place_of_the_detected_ones(capsys):
+    file = changed("body.anatomy.json", chest="hard")
+    capsys.readouterr()
+    main(["info", "body.glb", "--regions", file, "--json"])
+    rows = json.loads(capsys.readouterr().out)["anatomy"]["regions"]
+    assert {row["joint"]: row["feel"] for row in rows}["chest"] == "hard"
+
+
 def test_info_keeps_a_file_that_somebody_may_have_changed(capsys):
     changed("body.anatomy.json", chest="hard")
     before = Path("body.anatomy.json").read_bytes()

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 import supple
+from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.region_entries import write_entries
 
 #: The command of the environment that tests run in, on the path or not.
 COMMAND = Path(sys.executable).with_name("supple")
@@ -201,6 +204,40 @@ def test_anatomy_is_shown_in_colours_that_go_again(blender: Any, assets: Path):
     found = blender("shown_anatomy", {"SUPPLE_COMMAND": str(COMMAND)}, path=path)
     assert found["colours"] >= 2
     assert not found["left"]
+
+
+def test_show_anatomy_uses_the_anatomy_file(blender: Any, assets: Path, tmp_path: Path):
+    path = str(assets / "gltf_characters/CesiumMan.glb")
+    found = anatomy_of(supple.load(path))
+    hard = {name: replace(each, feel="hard") for name, each in found.entries.items()}
+    file = tmp_path / "man.anatomy.json"
+    write_entries(file, "man", hard)
+    command = {"SUPPLE_COMMAND": str(COMMAND)}
+    seen = blender("shown_anatomy", command, path=path, anatomy=str(file))
+    assert seen["colours"] == 1
+
+
+@pytest.mark.parametrize("way", ["saves", ""])
+def test_live_starts_with_the_settings_and_they_adopt_its_results(
+    blender: Any, tmp_path: Path, way: str
+):
+    found = blender("lived", {"STAND_IN": way}, kept=blender.kept, folder=str(tmp_path))
+    words = json.loads(found["words"])
+    given = str(tmp_path / "given.anatomy.json")
+    assert f"--anatomy={given}" in words
+    for option, value in (("--damping", "2"), ("--folder", str(tmp_path))):
+        assert words[words.index(option) + 1] == value
+    assert "--stiffness" in words
+    # A saved file has the doubled stiffness.
+    assert found["settings"] == ([1.5, 3] if way else [3, 3])
+    saved = [str(each) for each in tmp_path.glob("TubeRig.anatomy.json")]
+    assert len(saved) == bool(way)
+    assert found["anatomy"] == (saved[0] if way else given)
+
+
+def test_curves_take_the_anatomy_file_and_names_that_look_like_options(blender: Any):
+    words = json.loads(blender("given_curves", kept=blender.kept, anatomy="/a.json")["words"])
+    assert {"--anatomy=/a.json", "--free=--plot", "--free=Tip"} <= {*words}
 
 
 @pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from dataclasses import fields
+import shlex
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -86,22 +87,59 @@ def test_defaults_of_the_add_on_are_those_of_supple():
     assert math.isclose(shown["error"] / 100, declared_defaults()["error"])
 
 
+def test_files_with_a_quality_open_with_the_same_quality():
+    numbers = {name: number for name, *_, number in constant("settings", "QUALITY")}
+    assert numbers == {"live": 0, "final": 1, "auto": 2}
+    assert shown_defaults()["quality"] == supple_defaults()["quality"] == "auto"
+
+
+class Problem(Exception):
+    """Stand in for the add-on's."""
+
+
+def options_of_add_on(**settings: Any) -> Any:
+    names: dict[str, Any] = {"dataclass": dataclass, "shlex": shlex, "Problem": Problem}
+    source = ast.Module([class_of("baking", "Options")], [])
+    for node in ast.walk(source):  # types of Blender
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+            for each in node.args.args:
+                each.annotation = None
+    exec(compile(source, "baking.py", "exec"), names)
+    return names["Options"](**settings)
+
+
+def test_swing_and_anatomy_of_a_file_become_values_and_no_other_options():
+    options = options_of_add_on(swing="3% 'Long Tail*=10%' belly=4cm", anatomy="--report")
+    _, given, _ = app.parse_args(["bake", "rat.glb", *options.words()])
+    bake = given.arguments["options"]
+    assert bake.swing == ["3%", "Long Tail*=10%", "belly=4cm"]
+    assert (bake.anatomy, bake.report) == ("--report", None)
+
+
+@pytest.mark.parametrize("swing", ["3% --report /x.html", "-o /x.glb", "3% 'Tail=4cm"])
+def test_swing_that_is_no_list_of_goals_is_a_problem(swing: str):
+    with pytest.raises(Problem, match=r"Swing: .*(is no goal|quotation mark)"):
+        options_of_add_on(swing=swing).words()
+
+
 @pytest.mark.parametrize(
-    ("command", "places"),
+    ("command", "functions"),
     [
-        ("bake", [("baking", "words"), ("baking", "_one_run"), ("baking", "unit_words")]),
-        ("curves", [("baking", "moved_curves"), ("baking", "unit_words")]),
-        ("info", [("looking", "_shown"), ("baking", "unit_words")]),
-        ("view", [("looking", "_alive"), ("baking", "unit_words")]),
+        ("bake", ["words", "swing_words", "anatomy_words", "stiffness_words", "_one_run"]),
+        ("curves", ["anatomy_words", "moved_curves"]),
+        ("info", ["_shown"]),
+        ("view", ["anatomy_words", "stiffness_words", "_alive"]),
     ],
 )
-def test_commands_have_the_options_that_the_add_on_gives(command: str, places: list):
+def test_commands_have_the_options_that_the_add_on_gives(command: str, functions: list):
     used = set()
-    for module, function in places:
-        nodes = [n for n in ast.walk(syntax(module)) if isinstance(n, ast.FunctionDef)]
-        (body,) = (each for each in nodes if each.name == function)
+    nodes = [n for module in ("baking", "looking") for n in ast.walk(syntax(module))]
+    for function in (*functions, "unit_words"):
+        found = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == function]
+        (body,) = found
         text = [n.value for n in ast.walk(body) if isinstance(n, ast.Constant)]
-        used |= {t.removesuffix("=") for t in text if isinstance(t, str) and t.startswith("-")}
+        used |= {t.removesuffix("=") for t in text if isinstance(t, str) and t.startswith("--")}
     known = {name for each in app[command].assemble_argument_collection() for name in each.names}
     assert len(used) > 1
     assert used <= known

@@ -19,7 +19,7 @@ from supple.anatomy.flesh_presets import Flesh, checked_flesh
 from supple.anatomy.region_entries import RegionEntry, read_feel
 from supple.app.baking import run_bake
 from supple.app.model_request import flesh_values, with_kept_feel
-from supple.app.options import BakeOptions, BuildOptions, CurveOptions
+from supple.app.options import BakeOptions, BuildOptions, CurveOptions, ViewOptions
 from supple.app.viewer.session import character_actor
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.character_actor import CharacterActor
@@ -174,6 +174,9 @@ def test_an_anatomy_file_keeps_the_feel_and_all_doors_take_it(body: Character, t
     assert (request.flesh, request.swing) == ("firm", "1%")
     options = with_kept_feel(BakeOptions(anatomy=str(file)))
     assert (options.flesh, options.damping, options.swing) == ("soft", 2.0, ["0.2%"])
+    view = with_kept_feel(ViewOptions(anatomy=str(file)))
+    assert (view.flesh, view.damping) == ("soft", 2.0)
+    assert with_kept_feel(ViewOptions(anatomy=str(file), damping=3)).damping == 3
     values = flesh_values(CharacterSource(body), options)
     assert ready(body, flesh=options.flesh, **values).feel.factor == pytest.approx(0.2)
 
@@ -292,13 +295,16 @@ def test_a_swing_is_found_for_a_motion_that_was_not_yet_played(body: Character, 
         ({"stiffness": 0}, "stiffness is 0; use 0.01 to 100"),
         ({"damping": "much"}, "damping is"),
         ({"swing": 3}, "swing must be a list"),
+        ({"swing": []}, "swing must be a list"),
+        ({"swing": ["3%"] * 100_000}, "swing must be a list"),
+        ([2], "must be an object with flesh, stiffness, damping or swing"),
         ({"flesh": "wet"}, "flesh"),
         ({"colour": 1}, "use flesh, swing, stiffness, damping"),
     ],
 )
-def test_a_feel_that_cannot_be_is_refused(body: Character, tmp_path, feel: Any, said: str):
+def test_a_feel_that_cannot_be_is_refused(tmp_path, feel: Any, said: str):
     file = tmp_path / "a.anatomy.json"
-    anatomy_of(body).save(file, feel)
+    file.write_text(json.dumps({"supple_anatomy": 1, "regions": {}, "feel": feel}))
     with pytest.raises(FormatError, match=said):
         read_feel(file)
 

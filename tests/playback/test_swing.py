@@ -56,6 +56,25 @@ def peaks(baked: BakedMotion) -> np.ndarray:
     return away
 
 
+def test_all_in_any_case_is_all_flesh(body: Character):
+    (goal,) = swing_goals(body, ["ALL=3%"])
+    assert goal.region == "all"
+    assert goal.mask.all()
+    assert [each.region for each in swing_goals(body, {"All": 0.03, "chest": 0.02})] == [
+        "chest",
+        "all",
+    ]
+
+
+@pytest.mark.parametrize("words", [["q\n" * 5000 + "=3%"], [f"{'q' * 9000}=much"], ["x=4cm"]])
+def test_refusals_of_goals_are_short_lines(body: Character, words: list[str]):
+    named = replace(body, name="n" * 5000)
+    with pytest.raises(SuppleError) as refused:
+        swing_goals(named, words)
+    assert len(str(refused.value)) < 400
+    assert str(refused.value).isprintable()
+
+
 @pytest.mark.parametrize("part", [0.5, 2.0])
 def test_all_flesh_swings_as_far_as_asked(body: Character, part: float):
     usual = peaks(bake(body, **SMALL)).max()

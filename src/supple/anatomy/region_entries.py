@@ -26,7 +26,7 @@ EDITED = "told"
 #: Key of the feel of all flesh, and limits of its factors.
 FEEL, FEEL_LIMITS = "feel", {"stiffness": (1e-2, 1e2), "damping": (0.0, 100.0)}
 FEELS = ("hard", "firm", "normal", "soft", "apart")
-LARGEST_FILE, MOST_REGIONS = 4_000_000, 10_000
+LARGEST_FILE, MOST_REGIONS, MOST_GOALS = 4_000_000, 10_000, 1000
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def write_entries(
     felt = f'"{FEEL}": {json.dumps(dict(feel), ensure_ascii=False)},\n' if feel else ""
     head = f'{{"{MARK}": {VERSION}, "character": {json.dumps(name)},\n{felt}'
     text = f'{head}"regions": {{\n{body}\n}}}}\n'
-    write_whole(checked_path("the anatomy file", path), text.encode())
+    # A lone surrogate becomes an escape of JSON, as it was in a file.
+    write_whole(checked_path("the anatomy file", path), text.encode(errors="backslashreplace"))
 
 
 def read_entries(path: str | Path) -> dict[str, RegionEntry]:
@@ -104,7 +105,9 @@ def read_feel(path: str | Path) -> dict[str, Any]:
     name, data = _read(path)
     feel = data.get(FEEL, {})
     if not isinstance(feel, dict):
-        raise FormatError(f'{name}: "{FEEL}" must be an object with {", ".join(FEEL_LIMITS)}')
+        raise FormatError(
+            f'{name}: "{FEEL}" must be an object with flesh, stiffness, damping or swing'
+        )
     for key, value in feel.items():
         known = ("flesh", "swing", *FEEL_LIMITS)
         if key not in known:
@@ -112,7 +115,8 @@ def read_feel(path: str | Path) -> dict[str, Any]:
         if key == "flesh":
             _one_of(f"{name}: {FEEL}", key, value, tuple(FLESH_PRESETS))
         elif key == "swing":
-            if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+            words = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            if not words or not 0 < len(value) <= MOST_GOALS:
                 raise FormatError(f'{name}: swing must be a list such as ["3%", "belly=4cm"]')
         else:
             low, high = FEEL_LIMITS[key]
@@ -129,12 +133,18 @@ def _read(path: str | Path) -> tuple[str, dict[str, Any]]:
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise FormatError(f"{name}: is too large for an anatomy file")
-        data = json.loads(file.read_bytes().decode("utf-8"))
+        data = json.loads(file.read_bytes().decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         why = (getattr(error, "strerror", None) or "").lower() or "it is not JSON"
         raise FormatError(f"{name}: cannot be read as an anatomy ({why})") from None
-    if not isinstance(data, dict) or data.get(MARK) != VERSION:
+    if not isinstance(data, dict) or data.get(MARK) != VERSION or data[MARK] is True:
         raise FormatError(f'{name}: is not an anatomy file; one begins with {{"{MARK}": {VERSION}')
+    keys = (MARK, "character", FEEL, "regions")
+    for key in data:
+        if key not in keys:
+            near = get_close_matches(key.lower(), keys, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"use {', '.join(keys)}"
+            raise FormatError(f"{name}: has {shown(key)}; {hint}")
     return name, data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -84,11 +84,18 @@ JOINTS = {
 }
 #: Names of fingers with other meanings.
 FINGERS = re.compile("f?(middle|mid|ring|little)(finger|proximal|intermediate|distal|tip|end)?")
+#: Words that name a finger or the front of a foot only below a hand or foot: "Ring", "Ball".
+UNSURE = re.compile(
+    "(index|middle|mid|ring|little|ball)(proximal|intermediate|distal|tip|end|root)?"
+)
+#: Roles above such a joint that confirm its own.
+CONFIRMING = {"hand": {"hand", "forearm"}, "foot": {"foot", "shin"}}
 #: The pelvis of Auto-Rig.
 PELVIS = re.compile(r"(c_)?root(_master|_bend)?\.x", re.I)
-#: Prefixes and suffixes of body words.
+#: Prefixes and suffixes of body words. No word consists of others ("lf" is l and f), because a name
+#: with several readings takes exponential time; and "rear" is no right ear.
 BEFORE = (
-    "left|right|lf|rt|l|r|upper|up|lower|low|lo|fore|front|back|hind|rear|top|bottom|middle|mid"
+    "left|right|rt|l|r(?!ear)|upper|up|lower|low|lo|fore|front|back|hind|rear|top|bottom|middle|mid"
     "|inner|outer|big|main|ik|fk|f"
 )
 AFTER = (
@@ -108,6 +115,7 @@ JAPANESE = {
     "手首": "wrist", "足首": "ankle", "つま先": "toe", "上半身": "spine", "下半身": "pelvis",
     "ひじ": "elbow", "肘": "elbow", "ひざ": "knee", "膝": "knee", "親指": "thumb",
     "人指": "index", "人差指": "index", "中指": "finger", "薬指": "finger", "小指": "pinky",
+    "手捩": "forearm", "腕捩": "upperarm", "足先": "toe",
     "目": "eye", "頭": "head", "首": "neck", "顎": "jaw", "舌": "tongue", "肩": "shoulder",
     "腕": "arm", "手": "hand", "腿": "thigh", "足": "leg", "胸": "chest", "腰": "waist",
     "尻": "butt", "腹": "belly", "尾": "tail", "耳": "ear", "角": "horn", "翼": "wing",
@@ -154,14 +162,17 @@ def joint_name_role(name: str) -> str | None:
     last = re.split(r"[:|/]", name)[-1]
     if plain in ("back", "shoulders") or PELVIS.fullmatch(last):
         return "trunk"
-    words = {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", last)}
-    words = {*words, plain} - NO_PARTS
+    tokens = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", last)]
+    words = {*tokens, plain} - NO_PARTS
     roles = [role for role, pattern in WORDS.items() if any(map(pattern.fullmatch, words))]
     worn = [word for word in words if WORN_WORDS.fullmatch(word)]
     if worn and (roles or not re.fullmatch(WORN, worn[0])):
         return "prop"
     if roles[:1] == ["hand"] and "foot" in roles and "toe" in plain:
         return "foot"  # toes may have names of fingers
+    parts = [word for word in tokens if any(each.fullmatch(word) for each in WORDS.values())]
+    if parts and WORDS["fin"].fullmatch(parts[-1]):
+        return "fin"  # as of a belly
     return roles[0] if roles else None
 
 
@@ -169,15 +180,17 @@ def joint_name_role(name: str) -> str | None:
 UPPER_LEGS = re.compile("upleg|upperleg|thigh")
 SHINS = re.compile("leg(stretch|twist|roll|bend|fk|ik)*")
 ARMS = re.compile("shoulder|(upper|up)?arm|clavicle|collar|front|fore")
+#: Joints that end a numbered spine with names of their own.
+HEADS = re.compile("(head|skull|cranium)(top|end|tip|nub|base|root|bone)*x?")
 
 
 def joint_roles(names: Sequence[str], parents: Sequence[int]) -> list[str | None]:
     """Return the role that each joint's name indicates among those of its skeleton.
 
     `parents` are rows of the joints above, −1 for none. A "leg" is a shin if its side has a thigh
-    and no other shin. If no joint is named head or neck, numbered spines above the arms are a neck
-    that ends in a head, and those that are numbered against the hierarchy are a tail, as in
-    Blender's meta-rigs.
+    and no other shin. A word such as "ring" without a side is a finger only below a hand. If no
+    joint is named head or neck, numbered spines above the arms are a neck that ends in a head, and
+    those that are numbered against the hierarchy are a tail, as in Blender's meta-rigs.
 
     >>> joint_roles(["Hips", "LeftUpLeg", "LeftLeg"], [-1, 0, 1])
     ['trunk', 'limb', 'shin']
@@ -186,30 +199,63 @@ def joint_roles(names: Sequence[str], parents: Sequence[int]) -> list[str | None
     ['trunk', 'neck', 'neck', 'head', 'limb']
     """
     roles = [joint_name_role(name) for name in names]
-    plain = [normalised_name(name) for name in names]
+    plain = [normalised_name(_translated(name[:200])) for name in names]
+    plain = [(side, re.sub(r"\d+", "", word)) for side, word in plain]
     thighs = {side for side, word in plain if UPPER_LEGS.match(word)}
     thighs -= {side for (side, _), role in zip(plain, roles, strict=True) if role == "shin"}
-    spines: dict[int, int] = {}  # numbers by row
+    words = {word for _, word in plain}
     for row, (side, word) in enumerate(plain):
-        if side in thighs and SHINS.fullmatch(re.sub(r"\d+", "", word)):
+        if side in thighs and SHINS.fullmatch(word):
             roles[row] = "shin"
-        numbered = re.fullmatch(r"spine(\d*)", word)
-        if numbered and not side:
+        if word == "rear" and "lear" in words:
+            roles[row] = "ear"
+    unsure = {row for row, (side, word) in enumerate(plain) if not side and UNSURE.fullmatch(word)}
+    for row in unsure:
+        above = [roles[each] for each in _above(row, parents) if each not in unsure]
+        if not CONFIRMING.get(roles[row] or "", set()).intersection(above):
+            roles[row] = None
+    if "neck" not in roles and not any(map(HEADS.fullmatch, words)):
+        _name_spines(roles, names, plain, parents)
+    return roles
+
+
+def _above(row: int, parents: Sequence[int]) -> Iterator[int]:
+    """Yield the joints above a joint, the next one first."""
+    for _ in parents:
+        row = parents[row]
+        if row < 0:
+            return
+        yield row
+
+
+def _name_spines(
+    roles: list[str | None],
+    names: Sequence[str],
+    plain: Sequence[tuple[str, str]],
+    parents: Sequence[int],
+) -> None:
+    """Name the neck, head and tail of a numbered spine, by where it carries the arms."""
+    spines: dict[int, int] = {}  # numbers by row
+    for row, name in enumerate(names):
+        side, word = normalised_name(name[:200])
+        if not side and (numbered := re.fullmatch(r"spine(\d*)", word)):
             spines[row] = int(numbered[1] or 0)
-    carriers = [
-        spines[parents[row]]
+    carriers = {
+        parents[row]
         for row, (_, word) in enumerate(plain)
         if parents[row] in spines and ARMS.match(word)
-    ]
-    if not carriers or "neck" in roles or any(word == "head" for _, word in plain):
-        return roles
-    for row, number in spines.items():
+    }
+    if not carriers:
+        return
+    legs = [row for row, (_, word) in enumerate(plain) if UPPER_LEGS.match(word)]
+    kept = {above for row in (*carriers, *legs) for above in _above(row, parents)} | carriers
+    ends = spines.keys() - {parents[row] for row in spines}
+    for row in spines.keys() - kept:
         above = parents[row]
-        if number > max(carriers):
-            roles[row] = "head" if number == max(spines.values()) else "neck"
-        elif above in spines and number < spines[above]:
+        if carriers.intersection(_above(row, parents)):
+            roles[row] = "head" if row in ends else "neck"
+        elif above in spines and spines[row] < spines[above]:
             roles[row] = "tail"
-    return roles
 
 
 def _translated(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,8 +43,8 @@ _OF_MOTION = (
 )
 #: Figures of a bake that differ between clips if quality auto bakes some of them live.
 _OF_QUALITY = ("engine", "quality", "quality_reason")
-#: Longest name from a file in a line.
-_LONGEST = 32
+#: Longest name from a file in a line, and most names of clips.
+_LONGEST, _MOST_NAMES = 32, 3
 
 
 def reported_bakes(bakes: Sequence[BakedMotion]) -> dict[str, Any]:
@@ -121,23 +122,39 @@ def _truth(figures: Mapping[str, Any], clips: Sequence[Mapping[str, Any]]) -> li
     rows = []
     final = [clip for clip in clips if clip.get("quality", figures.get("quality")) == "final"]
     clips = [clip for clip in clips if clip not in final]
+    of_final, of_live = (
+        (f"{_names(final)}: ", f"{_names(clips)}: ") if final and clips else ("", "")
+    )
     if final and not all(clip.get("converged") for clip in final):
-        rows.append(("truth", "the full simulation, which has not converged everywhere"))
+        text = "the full simulation, which has not converged everywhere"
+        rows.append(("truth", f"{of_final}{text}"))
     elif final:
         change = max(float(clip.get("change") or 0) for clip in final)
-        near = max(100 * change / 3, 1)  # the method has order two
-        rows.append(("truth", f"the full simulation, within {near:.0f} % of its converged result"))
+        near = max(math.ceil(round(100 * change / 3, 6)), 1)  # the method has order two
+        text = f"the full simulation, within {near} % of its converged result"
+        rows.append(("truth", f"{of_final}{text}"))
     if not clips:
         return rows
     measured = [clip for clip in clips if clip.get("live_distance") is not None]
     if measured:
         worst = max(measured, key=lambda clip: float(clip["live_distance"]))
         apart = distance_words(worst["live_distance"])
-        rows.append(("truth", f'reduced model, {apart} (measured on "{_short(worst["motion"])}")'))
+        text = f'reduced model, {apart} (measured on "{_short(worst["motion"])}")'
+        rows.append(("truth", f"{of_live}{text}"))
     elif figures.get("full_accuracy"):
-        when = "; measured as stiff as built" if figures.get("feel") else ""
-        rows.append(("truth", one_line(f"reduced model, {figures['full_accuracy']}{when}")))
+        changed = any(float(clip.get("stiffness") or 1) != 1 for clip in clips)
+        changed = changed or bool(figures.get("feel") or figures.get("swing"))
+        when = "; measured as stiff as built" if changed else ""
+        text = one_line(f"reduced model, {figures['full_accuracy']}{when}")
+        rows.append(("truth", f"{of_live}{text}"))
     return rows
+
+
+def _names(clips: Sequence[Mapping[str, Any]]) -> str:
+    """Return the names of clips in a line, the first few of many."""
+    names = [_short(clip["motion"]) for clip in clips]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def length_text(metres: float) -> str:
@@ -186,14 +203,17 @@ def print_summary(figures: dict[str, Any]) -> None:
 
 
 def chosen_quality(figures: Mapping[str, Any]) -> list[str]:
-    """Return the choice of quality auto with its reason; several texts if clips differ."""
-    texts = []
-    for clip in figures.get("clips", [figures]):
+    """Return what quality auto chose and why; several texts with names if clips differ."""
+    clips_by_text: dict[str, list[Mapping[str, Any]]] = {}
+    clips = figures.get("clips", [figures])
+    for clip in clips:
         both = {**figures, **clip}
         if reason := both.get("quality_reason"):
             used = "full simulation" if both["quality"] == "final" else "reduced model"
-            texts.append(f"{used}: {reason}")
-    return [*dict.fromkeys(texts)]
+            clips_by_text.setdefault(f"{used}: {reason}", []).append(clip)
+    if sum(map(len, clips_by_text.values())) == len(clips) and len(clips_by_text) == 1:
+        return [*clips_by_text]
+    return [f"{_names(named)}: {text}" for text, named in clips_by_text.items()]
 
 
 def _shapes(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -220,8 +240,9 @@ def _quality(quality: str, clip: Mapping[str, Any]) -> str:
     apart = f"{100 * clip.get('live_distance', 0):.0f} %"
     if quality == "live":
         return f"reduced model, {apart} from the full simulation" if "live_distance" in clip else ""
-    counts = "{least} to {most} steps in place of one".format(**clip["substeps"])
-    text = f"full simulation, {counts}"
+    least, most = clip["substeps"]["least"], clip["substeps"]["most"]
+    counts = f"{least} to {most} steps" if least != most else counted(most, "step")
+    text = f"full simulation, {counts} in place of one"
     if clip["change"] is not None:
         text += f"; half as many change {100 * clip['change']:.1f} %"
     return text + (f"; the reduced model is {apart} from it" if "live_distance" in clip else "")

@@ -59,6 +59,8 @@ class CommandOptions(FleshOptions, SourceOptions):
 class ViewOptions(CommandOptions):
     """Options of `supple view` about the character."""
 
+    damping: float = 1.0
+    """Factor on the damping of the flesh at first, as for bake."""
     model: Path | None = None
     """A model file of this character, in place of building a model."""
 

@@ -184,6 +184,7 @@ def info(
     /,
     *,
     anatomy: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None,
+    regions: Path | None = None,
     options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
     display: Shown = DISPLAY,
 ) -> None:
@@ -200,10 +201,15 @@ def info(
         List a character's regions: which are bone, flesh, hard or separate, and why. A file
         sheet.png gets a drawing of them; NAME.anatomy.json a table to edit for bake, build and
         view.
+    regions
+        List the anatomy with the regions of this file, NAME.anatomy.json, as bake --anatomy uses
+        them.
     """
     from supple.app.info.info import describe, print_info
 
-    display.show(describe(file, anatomy, **vars(options or SourceOptions())), print_info)
+    display.show(
+        describe(file, anatomy, regions=regions, **vars(options or SourceOptions())), print_info
+    )
 
 
 # Built-in characters, bodies without a rig

@@ -63,7 +63,8 @@ class FleshOptions:
     anatomy: str | None = None
     """Which parts are bone, flesh, hard or separate: auto, the default, detects them from skin,
     joints and names; none fills everything around the bones with flesh; or a file
-    NAME.anatomy.json, which info --anatomy and view write."""
+    NAME.anatomy.json, which info --anatomy and view write. Its preset, damping and swing act where
+    these options have their defaults; its stiffness multiplies that of --stiffness."""
     free: Words = None
     """Controls that physics moves, for rig-space: names of parameters or joints with wildcards,
     such as 'tail*' belly; a .txt file with one name per line; or auto, the default: all that move
@@ -109,7 +110,8 @@ class BakePlayOptions(PlayOptions):
     swing: Words = None
     """How far flesh swings at most in this motion: 3% of the size, or by region, belly=4cm
     'Tail*=10%'. The flesh becomes as stiff as it takes. Regions are joints with wildcards, roles of
-    the anatomy, belly, back, meshes, materials or painted maps."""
+    the anatomy, belly, back, meshes, materials or painted maps. All words after it are goals: name
+    the source before it."""
 
 
 @dataclass(frozen=True)

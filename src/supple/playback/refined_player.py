@@ -37,6 +37,11 @@ _CHOOSING_CYCLES = 2
 #: Largest number of players with divided steps, each with the poses of all its steps.
 _MOST_PLAYERS = 3
 
+
+class TooMuchWorkError(SolverError):
+    """A motion takes more work than a bound."""
+
+
 #: Displacement and velocity (n, 3) of all tet vertices.
 Flesh = tuple[Floats, Floats]
 
@@ -72,7 +77,7 @@ class RefinedPlayer:
     accuracy
         Largest relative change by the last halving.
     most_work
-        Most Newton iterations per step of the motion. Beyond them, SolverError is raised. If None,
+        Most Newton iterations per step of the motion; beyond, TooMuchWorkError is raised. If None,
         segments beyond `MOST_WORK` are simulated with few sub-steps, and flesh without a solution
         restarts at rest.
     progress
@@ -240,8 +245,8 @@ class RefinedPlayer:
         if not self._overworked(cycle):
             return MOST_SUBSTEPS
         if self._most_work is not None:
-            name = self.motion.name
-            raise SolverError(f'motion "{name}" is too violent to be simulated in full')
+            most = f"{self._most_work:.3g} Newton iterations per step"
+            raise TooMuchWorkError(f'motion "{self.motion.name}" takes more than {most}')
         return FEW_SUBSTEPS
 
     def _overworked(self, cycle: int) -> bool:

@@ -53,11 +53,13 @@ from supple.playback.flesh_motion import FleshMotion, report_flesh
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
 from supple.playback.quality_choice import (
+    LONGER,
     SEARCHED,
     QualityChoice,
     choose_quality,
     unreduced_choice,
 )
+from supple.playback.refined_player import TooMuchWorkError
 from supple.playback.swing.goals import Swing, SwingGoal, swing_goals
 from supple.playback.swing.search import FoundSwing, distance, found_swing, near
 from supple.playback.take import Take, stable_take
@@ -168,7 +170,7 @@ class BakeRequest:
     ) -> list[BakedMotion]:
         """Find or build the model, and play each plan with it.
 
-        If quality auto chose the full simulation, a clip that is too violent for it is baked live,
+        If quality auto chose the full simulation, a clip that takes too long is baked live,
         by the request that `live` returns.
         """
         check_unreduced(self.live, self.quality, self.building, self.simulation)
@@ -182,7 +184,7 @@ class BakeRequest:
                 request = (live or self.in_live_quality)()
                 others, _ = request._played([plans[number] for number in failures], progress, files)
                 for (number, error), baked in zip(failures.items(), others.values(), strict=True):
-                    baked.report["quality_reason"] = f"the full simulation failed: {error}"
+                    baked.report["quality_reason"] = _failure_text(error)
                     bakes[number] = baked
             results = [bakes[number] for number in range(len(plans))]
         if checkpoints is None:
@@ -377,6 +379,13 @@ def _implausible(baked: BakedMotion) -> str:
         return "flesh without a solution restarts at rest"
     part = FleshMotion.of(baked).part
     return f"flesh moves by {100 * part:.0f} % of the size" if part > IMPLAUSIBLE else ""
+
+
+def _failure_text(error: SolverError) -> str:
+    """Describe why a clip is baked live in place of the full simulation."""
+    if isinstance(error, TooMuchWorkError):
+        return f"the full simulation would take more than {LONGER:g} times as long as live"
+    return f"the full simulation failed: {error}"
 
 
 def _checkpoints(

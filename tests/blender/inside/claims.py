@@ -495,12 +495,13 @@ def laid_curves(kind: str) -> dict[str, Any]:
     }
 
 
-def shown_anatomy(path: str) -> dict[str, Any]:
+def shown_anatomy(path: str, anatomy: str = "") -> dict[str, Any]:
     """Colours of the anatomy come, and go."""
     fresh()
     bpy.ops.import_scene.gltf(filepath=path)
     character = the_character()
     choose(character.armature)
+    character.armature.supple.anatomy = anatomy
     before = settled()
     assert bpy.ops.supple.show_anatomy() == {"FINISHED"}
     obj = character.meshes[0]
@@ -510,6 +511,34 @@ def shown_anatomy(path: str) -> dict[str, Any]:
     colours = len(np.unique(flat.reshape(-1, 4), axis=0))
     assert bpy.ops.supple.show_anatomy() == {"FINISHED"}
     return {"colours": colours, "left": changes(before)}
+
+
+def lived(kept: str, folder: str) -> dict[str, Any]:
+    """The live view starts with the panel's settings, and the panel adopts its results."""
+    fresh()
+    armature, _ = tubes.tube()
+    bpy.ops.wm.save_as_mainfile(filepath=str(Path(folder) / "tube.blend"))
+    given = Path(folder) / "given.anatomy.json"
+    given.write_text('{"supple_anatomy": 1, "feel": {"stiffness": 2}, "regions": {}}')
+    own = armature.supple
+    own.anatomy, own.stiffness, own.damping = str(given), 1.5, 2
+    choose(armature)
+    assert bpy.ops.supple.live() == {"FINISHED"}
+    return {
+        "words": Path(kept + ".json").read_text(),
+        "settings": [own.stiffness, own.damping],
+        "anatomy": bpy.path.abspath(own.anatomy),
+    }
+
+
+def given_curves(kept: str, anatomy: str) -> dict[str, Any]:
+    """Words for the command of curves with an anatomy file and named controls."""
+    fresh()
+    armature, _ = tubes.tube()
+    armature.supple.anatomy, armature.supple.free = anatomy, "--plot, Tip"
+    choose(armature)
+    assert bpy.ops.supple.curves() == {"FINISHED"}
+    return {"words": Path(kept + ".json").read_text()}
 
 
 def soft_character(path: str, clip: str, fps: int, out: str) -> dict[str, Any]:
@@ -551,6 +580,8 @@ CLAIMS: dict[str, Callable[..., dict[str, Any]]] = {
         from_a_timer,
         laid_curves,
         shown_anatomy,
+        lived,
+        given_curves,
         soft_character,
     )
 }

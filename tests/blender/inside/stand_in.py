@@ -34,6 +34,9 @@ def main() -> None:
             file.write(str(os.getpid()))
         time.sleep(60)
     words = sys.argv[2:]
+    if sys.argv[1] == "view":
+        view(words)
+        return
     source, target = words[0], words[words.index("-o") + 1]
     write(sys.argv[1], source, target)
     if kept := os.environ.get("STAND_IN_KEEP"):
@@ -42,6 +45,18 @@ def main() -> None:
         with open(kept + ".json", "w") as file:
             json.dump(words, file)
     print(json.dumps({"error": 0.001, "frames": 8}))
+
+
+def view(words: list[str]) -> None:
+    """Save an anatomy of twice the stiffness, and end as if the damping had been set to 3."""
+    folder = Path(words[words.index("--folder") + 1])
+    if os.environ.get("STAND_IN") == "saves":
+        feel = {"stiffness": 4, "damping": 3}
+        text = json.dumps({"supple_anatomy": 1, "feel": feel, "regions": {}})
+        (folder / f"{Path(words[0]).stem}.anatomy.json").write_text(text)
+    Path(os.environ["STAND_IN_KEEP"] + ".json").write_text(json.dumps(words))
+    print("http://127.0.0.1:8080")
+    print(json.dumps({"stiffness": 2.0, "damping": 3.0}))
 
 
 def write(command: str, source: str, target: str) -> None:

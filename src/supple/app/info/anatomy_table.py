@@ -13,7 +13,14 @@ from rich.table import Table
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.hard_parts import hard_warning
-from supple.anatomy.region_entries import ENTRIES_SUFFIX, RegionEntry, read_entries
+from supple.anatomy.region_entries import (
+    ENTRIES_SUFFIX,
+    FEEL,
+    RegionEntry,
+    entries_for,
+    read_entries,
+    read_feel,
+)
 from supple.app.command_files import check_place, checked_sheet
 from supple.app.info.model_files import printable
 from supple.errors import SuppleError, warn
@@ -21,14 +28,19 @@ from supple.playback.character_sources import read_any_character
 
 
 def describe_anatomy(
-    source: str | Path, targets: Sequence[Path] = (), unit: str | None = None, **body: Any
+    source: str | Path,
+    targets: Sequence[Path] = (),
+    unit: str | None = None,
+    *,
+    regions: Path | None = None,
+    **body: Any,
 ) -> dict[str, Any]:
     """Detect the anatomy of a character, and write it to files.
 
     Targets are ``.png`` files for a sheet, and ``.anatomy.json`` files for editing, which must not
-    exist. `unit` and `body` are options of `read_any_character`. Returns ``hard``, a fraction of
-    the skin's area; ``regions``, rows with joint, area, role, share, feel and reasons; ``wrote``,
-    the files.
+    exist. `regions` is an anatomy file that takes precedence over what is detected. `unit` and
+    `body` are options of `read_any_character`. Returns ``hard``, a fraction of the skin's area;
+    ``regions``, rows with joint, area, role, share, feel and reasons; ``wrote``, the files.
 
     Warns
     -----
@@ -38,7 +50,7 @@ def describe_anatomy(
     for target in targets:
         _check_target(target, Path(source))
     character = read_any_character(str(source), unit, **body).character
-    anatomy = anatomy_of(character)
+    anatomy = anatomy_of(character, entries=entries_for(character, regions) if regions else None)
     mostly_hard = hard_warning(anatomy, character)
     if mostly_hard is not None:
         warn(mostly_hard)
@@ -86,9 +98,10 @@ def _entry(entry: RegionEntry) -> dict[str, Any]:
 
 
 def describe_entries(path: Path) -> dict[str, Any]:
-    """Return the regions of an anatomy file, as plain values."""
+    """Return the regions of an anatomy file and the feel of all flesh, as plain values."""
     rows = [{"joint": joint, **_entry(each)} for joint, each in read_entries(path).items()]
-    return {"format": "anatomy", "anatomy": {"regions": rows}}
+    feel = read_feel(path)
+    return {"format": "anatomy", "anatomy": {"regions": rows} | ({FEEL: feel} if feel else {})}
 
 
 def anatomy_table(described: dict[str, Any], console: Console) -> None:
@@ -103,6 +116,12 @@ def anatomy_table(described: dict[str, Any], console: Console) -> None:
         reasons = "; ".join(row["reasons"])
         table.add_row(*(escape(printable(word)) for word in (*words, reasons)))
     console.print(table)
+    if FEEL in described:
+        felt = [
+            f"{key} {' '.join(value) if isinstance(value, list) else value}"
+            for key, value in described[FEEL].items()
+        ]
+        console.print(printable(f"all flesh: {', '.join(felt)}"), markup=False)
     if "hard" in described:
         console.print(f"{100 * described['hard']:.0f} % of the skin is hard")
     for target in described.get("wrote", ()):

@@ -96,12 +96,14 @@ def describe(
     motion: str | None = None,
     betas: str | None = None,
     armature: str | None = None,
+    regions: Path | None = None,
 ) -> dict[str, Any]:
     """Describe a file by plain values, for JSON.
 
     The file is a character, a motion (BVH, AMASS), a surface, a mesh of tets or hexahedra, a model,
     an elastic body, or a VegaFEM file. With `anatomy`, a character's anatomy is detected and
-    written to these files. `unit` is read by `metres_in`, the other options by `body_options`.
+    written to these files; regions of the anatomy file `regions` take precedence over what is
+    detected. `unit` is read by `metres_in`, the other options by `body_options`.
 
     Returns
     -------
@@ -120,8 +122,9 @@ def describe(
             raise SuppleError(f"--motion {motion}: use a motion file of a body model (.npz)")
         contents = _read(path, None if unit is None else metres_in(unit), body)
         jointed = contents.pop("jointed", None)
-        if anatomy is not None:
-            contents["anatomy"] = _anatomy(path, contents["format"], anatomy, unit, body)
+        if anatomy is not None or regions is not None:
+            given = body | {"regions": regions}
+            contents["anatomy"] = _anatomy(path, contents["format"], anatomy or (), unit, given)
         elif jointed is not None:
             warn(jointed)
     messages = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]

@@ -124,7 +124,7 @@ def _character(
             simulation=simulation,
             may_stiffen=options.young is None,  # a given stiffness is never changed
             feel=ready.feel,
-            damping=feel.get("damping", 1.0),
+            damping=options.damping,
             **flesh,
         )
 

@@ -17,7 +17,7 @@ from supple.anatomy.roles import ROLES
 from supple.anatomy.skin_regions import leading_joints
 from supple.arrays import Bools, Floats
 from supple.checks import shown
-from supple.errors import SuppleError
+from supple.errors import SuppleError, one_line
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_rigs
 
@@ -107,6 +107,7 @@ def _by_region(swing: Swing) -> dict[str, Any]:
         for word in words:
             region, _, value = word.rpartition("=") if isinstance(word, str) else (ALL, "", word)
             lengths[region.strip() or ALL] = value
+    lengths = {ALL if name.lower() == ALL else name: value for name, value in lengths.items()}
     if not lengths:
         raise SuppleError('swing needs a peak such as 3%, or peaks by region such as "belly=4cm"')
     return lengths
@@ -121,15 +122,20 @@ def _length(region: str, value: Any, size: float) -> float:
     except (ValueError, KeyError):
         known = ", ".join(UNITS)
         raise SuppleError(
-            f"swing of {region} is {shown(value, 30)}; use a part of the size such as 3% or 0.03, "
-            f"or a length in {known}, such as 4cm"
+            f"swing of {_short(region)} is {shown(value, 30)}; use a part of the size such as 3% "
+            f"or 0.03, or a length in {known}, such as 4cm"
         ) from None
     if not LEAST * size <= metres <= MOST * size:
         raise SuppleError(
-            f"swing of {region} is {100 * metres / size:.3g} % of the size; use "
+            f"swing of {_short(region)} is {100 * metres / size:.3g} % of the size; use "
             f"{100 * LEAST:g} to {100 * MOST:g} %"
         )
     return metres
+
+
+def _short(name: str) -> str:
+    """Return a name for a message, printable and not too long."""
+    return one_line(name) if len(name) <= 40 else f"{one_line(name[:40])} …"
 
 
 class _Names:
@@ -151,8 +157,10 @@ class _Names:
                 return self._mask(weights), weights
         known = [*self._joints, *ROLES, *SIDES, *self._labels(), *self._character.painted]
         near = get_close_matches(name.strip("*?"), known, 1, 0.5)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known[:8])}"
-        raise SuppleError(f'swing: {self._character.name} has no "{name}"; {hint}')
+        listed = ", ".join(map(_short, known[:8]))
+        hint = f'did you mean "{_short(near[0])}"?' if near else f"there are {listed}"
+        whose = _short(self._character.name)
+        raise SuppleError(f'swing: {whose} has no "{_short(name)}"; {hint}')
 
     def _mask(self, weights: Floats) -> Bools:
         mask: Bools = weights > 0.5 * weights.max()
