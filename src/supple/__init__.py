@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from supple.mesh.obstacles import Box, Capsule, Convex, Plane, Sphere
     from supple.playback.baking import bake, bake_all
     from supple.playback.character_models import build
+    from supple.playback.fit.fit import Fit, fit
     from supple.playback.player import Player
     from supple.playback.secondary_motion import curves
     from supple.rig.baked_motion import BakedMotion
@@ -40,6 +41,7 @@ __all__ = [
     "Capsule",
     "Convex",
     "Crowd",
+    "Fit",
     "FreeCurves",
     "FreeStvkSimulator",
     "FullSimulator",
@@ -61,6 +63,7 @@ __all__ = [
     "bake_all",
     "build",
     "curves",
+    "fit",
     "load",
     "load_model",
     "save",

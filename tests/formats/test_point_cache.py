@@ -262,3 +262,11 @@ def test_files_have_the_rights_of_new_files_and_the_umask_stays(tmp_path, monkey
     write_whole(tmp_path / "ours", b"data")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
     assert sorted(file.name for file in tmp_path.iterdir()) == ["ours", "plain"]
+
+
+def test_an_alembic_cache_is_read_as_it_was_written(baked, tmp_path):
+    pytest.importorskip("alembic3d", reason="Alembic comes with the extra supple[alembic]")
+    write_abc(tmp_path / "a.abc", baked)
+    cache = read_point_cache(tmp_path / "a.abc")
+    np.testing.assert_array_equal(cache.frames, np.asarray(baked.frames, np.float32))
+    assert cache.times == pytest.approx(baked.times)

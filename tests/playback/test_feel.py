@@ -299,7 +299,7 @@ def test_a_swing_is_found_for_a_motion_that_was_not_yet_played(body: Character, 
         ({"swing": ["3%"] * 100_000}, "swing must be a list"),
         ([2], "must be an object with flesh, stiffness, damping or swing"),
         ({"flesh": "wet"}, "flesh"),
-        ({"colour": 1}, "use flesh, swing, stiffness, damping"),
+        ({"colour": 1}, "use flesh, swing, regions, stiffness, damping"),
     ],
 )
 def test_a_feel_that_cannot_be_is_refused(tmp_path, feel: Any, said: str):

@@ -198,7 +198,7 @@ def test_a_bad_model_is_not_a_warning_of_a_bake_without_it(arm):
     request = BakeRequest(source_of(jointed_arm()), _bad(arm), ENGINES["pose-space"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        request._model_and_options(request.live, None)
+        request.model_and_options(request.live, None)
         options = {"quality": "final", "anatomy": None}
         BakeRequest.of("bake", request.source, _bad(arm), None, None, None, options)
 

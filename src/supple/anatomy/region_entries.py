@@ -25,6 +25,8 @@ MARK, VERSION = "supple_anatomy", 1
 EDITED = "told"
 #: Key of the feel of all flesh, and limits of its factors.
 FEEL, FEEL_LIMITS = "feel", {"stiffness": (1e-2, 1e2), "damping": (0.0, 100.0)}
+#: Key of factors by region in a feel.
+FELT_REGIONS = "regions"
 FEELS = ("hard", "firm", "normal", "soft", "apart")
 LARGEST_FILE, MOST_REGIONS, MOST_GOALS = 4_000_000, 10_000, 1000
 
@@ -99,8 +101,9 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
 def read_feel(path: str | Path) -> dict[str, Any]:
     """Read the feel of all flesh: ``"flesh"``, ``"stiffness"``, ``"damping"`` and ``"swing"``.
 
-    They are a preset, factors on its stiffness and its damping, and words of `--swing`. A file of
-    regions alone has none.
+    They are a preset, factors on its stiffness and its damping, and words of `--swing`;
+    ``"regions"`` has further factors ``"stiffness"`` and ``"damping"`` by name of a part of the
+    skin. A file of entries alone has none.
     """
     name, data = _read(path)
     feel = data.get(FEEL, {})
@@ -109,7 +112,7 @@ def read_feel(path: str | Path) -> dict[str, Any]:
             f'{name}: "{FEEL}" must be an object with flesh, stiffness, damping or swing'
         )
     for key, value in feel.items():
-        known = ("flesh", "swing", *FEEL_LIMITS)
+        known = ("flesh", "swing", FELT_REGIONS, *FEEL_LIMITS)
         if key not in known:
             raise FormatError(f"{name}: {FEEL} has {shown(key)}; use {', '.join(known)}")
         if key == "flesh":
@@ -118,12 +121,32 @@ def read_feel(path: str | Path) -> dict[str, Any]:
             words = isinstance(value, list) and all(isinstance(each, str) for each in value)
             if not words or not 0 < len(value) <= MOST_GOALS:
                 raise FormatError(f'{name}: swing must be a list such as ["3%", "belly=4cm"]')
+        elif key == FELT_REGIONS:
+            _check_felt_regions(f"{name}: {FEEL}", value)
         else:
-            low, high = FEEL_LIMITS[key]
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and low <= value <= high):
-                raise FormatError(f"{name}: {key} is {shown(value)}; use {low:g} to {high:g}")
+            _check_factor(name, key, value)
     return dict(feel)
+
+
+def _check_felt_regions(where: str, regions: Any) -> None:
+    """Refuse factors by region that are no such; whether regions exist depends on the character."""
+    if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
+        raise FormatError(f'{where}: "{FELT_REGIONS}" must be an object with factors by region')
+    for region, factors in regions.items():
+        what = f"{where}: region {shown(region)}"
+        if not isinstance(factors, dict):
+            raise FormatError(f"{what} must be an object with {' and '.join(FEEL_LIMITS)}")
+        for key, value in factors.items():
+            if key not in FEEL_LIMITS:
+                raise FormatError(f"{what} has {shown(key)}; use {' and '.join(FEEL_LIMITS)}")
+            _check_factor(what, key, value)
+
+
+def _check_factor(where: str, key: str, value: Any) -> None:
+    low, high = FEEL_LIMITS[key]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and low <= value <= high):
+        raise FormatError(f"{where}: {key} is {shown(value)}; use {low:g} to {high:g}")
 
 
 def _read(path: str | Path) -> tuple[str, dict[str, Any]]:

@@ -64,7 +64,7 @@ def flesh_values(
     if model is None and isinstance(anatomy, Mapping):  # from a file, which may have a feel
         named = without_none(values) | {"anatomy": options.anatomy}
         felt = with_file_feel(source.character, named, entries=anatomy)
-        values |= {"stiffness": felt.get("stiffness")}
+        values |= {name: felt.get(name) for name in ("stiffness", "local_feel")}
     return without_none(values) | {"anatomy": anatomy}
 
 

@@ -20,6 +20,7 @@ from supple.engines.options import (
     Flag,
     FleshOptions,
     Numbers,
+    PlayOptions,
     SourceOptions,
     Words,
     without_none,
@@ -232,6 +233,20 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
         """Return the options of `supple.save`."""
         options = {"keys": self.keys, "error": self.error, "additive": self.additive or None}
         return without_none(options | {"drop_springs": self.drop_springs or None})
+
+
+@dataclass(frozen=True)
+class FitOptions(CommandOptions, PlayOptions):
+    """Options of `supple fit`; None selects a default."""
+
+    rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
+    """Frames per second of the target; by default its own, and 30 for .pc2, which has none."""
+    regions: Words = None
+    """Parts with a stiffness and a damping of their own, beside all other flesh: joints with
+    wildcards, roles of the anatomy, belly, back, meshes, materials or painted maps, such as belly
+    'Tail*'. By default the roles that move most in the target."""
+    plot: Path | None = None
+    """.png file with the curves of the target and of the fit, by region."""
 
 
 def is_motion_file(word: str) -> bool:

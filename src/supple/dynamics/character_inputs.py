@@ -74,14 +74,17 @@ def checked_stiffness(value: float) -> float:
     return factor
 
 
-def checked_factors(values: ArrayLike, n_tets: int) -> Floats:
-    """Return a copy of factors (T,) on the stiffness of tets, checked to be 0.001 to 1000."""
-    factors = owned_array("local stiffness", values, (n_tets,))
+def checked_factors(values: ArrayLike, n_tets: int, of: str = "stiffness") -> Floats:
+    """Return a copy of factors (T,) on the stiffness of tets, checked to be 0.001 to 1000.
+
+    Or on another property `of` them.
+    """
+    factors = owned_array(f"local {of}", values, (n_tets,))
     wrong = ~((factors >= 1e-3) & (factors <= 1e3))
     if wrong.any():
         tet = int(np.argmax(wrong))
         raise SuppleError(
-            f"local stiffness of tet {tet} is {factors[tet]:g}; it must be between 0.001 and 1000"
+            f"local {of} of tet {tet} is {factors[tet]:g}; it must be between 0.001 and 1000"
         )
     return factors
 

@@ -139,6 +139,8 @@ class ImplicitSolver:
     ) -> None:
         self.body, self.mass, self.free = body, mass, free
         self.alpha, self.beta = alpha, beta
+        #: Body whose stiffness damps, times β; by default `body`.
+        self.damping_body: ElasticBody | None = None
         self.newton, self.tolerance, self.psd = newton, tolerance, psd
         self._matrix = body.pattern.zeros()  # not the body's: threads may share it
         self._mass_values = _values_in(self._matrix, mass)
@@ -216,7 +218,8 @@ class ImplicitSolver:
     def _set_damping(self, problem: StageProblem, x: Floats, report: StepReport) -> None:
         if self.beta > 0:  # projected, so that damping never adds energy
             with report.timed("assembly"):
-                stiffness = self.body.stiffness(x, problem.rest, psd=True, out=self._matrix)
+                body = self.damping_body or self.body
+                stiffness = body.stiffness(x, problem.rest, psd=True, out=self._matrix)
                 problem.damping = self.beta * stiffness
 
     def _factorise(
@@ -243,7 +246,8 @@ class ImplicitSolver:
         """Return the values of M + τD + τ²K among the free unknowns."""
         stiffness = self._matrix
         # `_set_damping` has just assembled the projected stiffness at the same positions.
-        if not (assembled and self.newton > 1 and problem.damping is not None):
+        same = assembled and self.newton > 1 and self.damping_body is None
+        if not (same and problem.damping is not None):
             x = problem.positions(w)
             stiffness = self.body.stiffness(x, problem.rest, psd=psd, out=self._matrix)
         values, term = self._values, self._term

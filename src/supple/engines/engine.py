@@ -247,6 +247,11 @@ class Engine:
         return hasattr(self.simulate, "local_stiffness")
 
     @cached_property
+    def damps_at_run_time(self) -> bool:
+        """Whether simulators take damping by region."""
+        return hasattr(self.simulate, "local_damping")
+
+    @cached_property
     def takes_any_option(self) -> bool:
         """Whether the builder accepts arbitrary keywords (``**``)."""
         return _takes_any(self.build)

@@ -46,6 +46,19 @@ class LocalStiffness(Protocol):
 
 
 @runtime_checkable
+class LocalDamping(Protocol):
+    """Optional part of a character engine: damping that changes at run time, also by region."""
+
+    @property
+    def local_damping(self) -> Floats | None:
+        """Factors on β of each of the model's tets, (T,); may be set between steps."""
+
+    @property
+    def damping(self) -> tuple[float, float]:
+        """Rayleigh damping α in 1/s and β in s; may be set between steps."""
+
+
+@runtime_checkable
 class Resumable(Protocol):
     """Optional part of a character engine: a state from which it resumes."""
 

@@ -159,6 +159,15 @@ def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
         return np.arange(len(character.surface.vertices))
     if vertices != "file":
         raise FormatError(f'{path.name}: vertices cannot be "{vertices}"; use welded or file')
+    stored = file_order(character)
+    if stored is None:
+        why = f"{character.name} has no file with its own vertex order"
+        raise FormatError(f"{path.name}: {why}; use welded vertices")
+    return stored
+
+
+def file_order(character: Character) -> Ints | None:
+    """Return the surface vertex of each vertex in a character's file; None without a file."""
     primitives = getattr(character.source, "primitives", None)
     meshes = getattr(character.source, "meshes", None)
     if primitives:
@@ -166,9 +175,7 @@ def _cached_vertices(path: Path, character: Character, vertices: str) -> Ints:
     if meshes:
         # Points of no face are invisible; they follow the first vertex.
         return np.maximum(np.concatenate([mesh.welded for mesh in meshes]), 0)
-    raise FormatError(
-        f"{path.name}: {character.name} has no file with its own vertex order; use welded vertices"
-    )
+    return None
 
 
 def _mesh_text(name: str, points: Singles, triangles: NDArray[np.integer]) -> Iterator[bytes]:
@@ -204,12 +211,15 @@ class PointCache:
 
 
 def read_point_cache(path: str | Path) -> PointCache:
-    """Read a ``.pc2``, ``.mdd`` or ``.npz`` cache.
+    """Read a ``.pc2``, ``.mdd``, ``.npz`` or ``.abc`` cache.
+
+    The polygon meshes of an ``.abc`` follow one another, in the order of the file; it needs the
+    optional package alembic3d.
 
     Raises FormatError when the file is missing, truncated or inconsistent.
     """
     path = Path(path)
-    readers = {".pc2": _read_pc2, ".mdd": _read_mdd, ".npz": _read_npz}
+    readers = {".pc2": _read_pc2, ".mdd": _read_mdd, ".npz": _read_npz, ".abc": _read_abc}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise FormatError(
@@ -320,12 +330,7 @@ def write_abc(path: str | Path, baked: BakedMotion) -> dict[str, Any]:
     bytes.
     """
     path = Path(path)
-    try:
-        import alembic3d  # noqa: F401
-    except ImportError:
-        raise SuppleError(
-            f"{path.name}: Alembic files need an extra; run pip install 'supple[alembic]'"
-        ) from None
+    _check_alembic(path)
     try:
         with tempfile.TemporaryDirectory(prefix="supple-abc-") as folder:
             # The library writes directly to the path, and would leave half a file if interrupted.
@@ -358,3 +363,61 @@ def _write_archive(path: Path, baked: BakedMotion) -> None:
         schema.set(OPolyMeshSchemaSample(points, corners, counts))
     # The file is complete once all references to the archive are gone.
     del schema, mesh, archive
+
+
+def _check_alembic(path: Path) -> None:
+    try:
+        import alembic3d  # noqa: F401
+    except ImportError:
+        raise SuppleError(
+            f"{path.name}: Alembic files need an extra; run pip install 'supple[alembic]'"
+        ) from None
+
+
+def _read_abc(path: Path, size: int) -> PointCache:
+    """Return the points of all polygon meshes, in the world."""
+    _check_alembic(path)
+    from alembic3d.Abc import IArchive
+
+    found: list[tuple[Any, Floats]] = []
+    _find_meshes(IArchive(os.fspath(path)).getTop(), np.eye(4), found)
+    counts = {schema.getNumSamples() for schema, _ in found}
+    if not found or len(counts) > 1 or not min(counts):
+        why = "meshes with different numbers of samples" if found else "no polygon mesh"
+        raise FormatError(f"{path.name}: has {why}; export the baked mesh alone")
+    times = np.array([_sample_time(found[0][0], k) for k in range(counts.pop())])
+    frames = [
+        np.concatenate([_sample(schema, place, k) for schema, place in found])
+        for k in range(len(times))
+    ]
+    if len({len(frame) for frame in frames}) > 1:
+        raise FormatError(f"{path.name}: its number of points changes; export one topology")
+    return PointCache(np.array(frames), _finite(path, times), {})
+
+
+def _find_meshes(node: Any, place: Floats, found: list[tuple[Any, Floats]]) -> None:
+    """Collect polygon meshes below a node with their transforms (4, 4), rows times matrix."""
+    from alembic3d.AbcGeom import IPolyMesh, IXform
+
+    for k in range(node.getNumChildren()):
+        child, header = node.getChild(k), node.getChildHeader(k)
+        if IPolyMesh.matches(header):
+            found.append((IPolyMesh(node, header.getName()).getSchema(), place))
+        elif IXform.matches(header):
+            matrix = IXform(node, header.getName()).getSchema().getValue().getMatrix()
+            rows = [[matrix[i][j] for j in range(4)] for i in range(4)]
+            _find_meshes(child, np.array(rows) @ place, found)
+        else:
+            _find_meshes(child, place, found)
+
+
+def _sample(schema: Any, place: Floats, k: int) -> Singles:
+    from alembic3d.Abc import ISampleSelector
+
+    sample = schema.getValue(ISampleSelector(_sample_time(schema, k) + 1e-6))  # the one before
+    points = np.array(memoryview(sample.getPositions()), np.float64)
+    return (points @ place[:3, :3] + place[3, :3]).astype(np.float32)
+
+
+def _sample_time(schema: Any, k: int) -> float:
+    return float(schema.getTimeSampling().getSampleTime(k))

@@ -36,6 +36,8 @@ from supple.rig.motion.motion import Motion
 FASTEST = 10000.0
 #: Default frames per second.
 RATE = 30.0
+#: Further options of a model, which anatomy files and other options become.
+_DERIVED = ("kind", "local_feel")
 QUALITIES = ("auto", "live", "final")
 
 
@@ -59,7 +61,7 @@ def sorted_options(
     """
     if not row.takes_any_option:
         names = [each.name for record in (played, FleshOptions) for each in fields(record)]
-        check_names(f"supple.{function}", options, (*names, *row.build_options, "kind"))
+        check_names(f"supple.{function}", options, (*names, *row.build_options, *_DERIVED))
     playing, flesh = option_values(played, options), options.pop("flesh", "normal")
     return playing, flesh, without_defaults(FleshOptions, options)
 
@@ -179,8 +181,10 @@ def flesh_damping(flesh: str | Flesh, damping: float = 1.0) -> dict[str, float]:
 def stable_stiffness(model: CharacterModel, plan: BakePlan, **options: Any) -> float:
     """Return the factor by which `bake` stiffens the flesh: 1 except for violent motions.
 
-    `options` are options of `bake_simulator`.
+    `options` are options of `bake_simulator`; a feel may be fixed.
     """
+    if options.get("feel", AS_BUILT).fixed:
+        return 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
         player_with = partial(player_with_factor, model, plan, options)

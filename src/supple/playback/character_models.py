@@ -133,7 +133,7 @@ def _feel_request(
     """Divide the options of a call into those of a model and those that act at run time."""
     character, row = source.character, engine_named(engine, "character")
     if np.ndim(source.recipe(engine).get("young", 0)) > 1 and building.get("young") is not None:
-        return FeelRequest(character, flesh, anatomy, dict(building))  # the scene's follows poses
+        return FeelRequest.as_given(character, row, flesh, anatomy, building)  # it follows poses
     return FeelRequest.of(character, row, flesh, anatomy, building)
 
 

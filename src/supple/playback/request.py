@@ -197,7 +197,7 @@ class BakeRequest:
     ) -> tuple[dict[int, BakedMotion], dict[int, SolverError]]:
         """Return bakes by the number of the plan, and errors of clips that may be baked live."""
         began = perf_counter()
-        ready, options = self._model_and_options(self.played, progress)
+        ready, options = self.model_and_options(self.played, progress)
         built = perf_counter() - began
         bakes, failures = self._play(plans, ready, options, built, files, progress)
         report_flesh([*bakes.values()], ready.model, self._built_anatomy())
@@ -212,7 +212,7 @@ class BakeRequest:
     ) -> list[BakedMotion]:
         """Play each plan with the stiffness at which the liveliest motion reaches the goals."""
         began = perf_counter()
-        ready, options = self._model_and_options(self.played, progress)
+        ready, options = self.model_and_options(self.played, progress)
         played = ready, options, perf_counter() - began
         stiffness = self._found_swing(goals, plans, played, progress)
         results, errors = self._swing(stiffness, plans, played, files, progress)
@@ -225,7 +225,7 @@ class BakeRequest:
         report_flesh(results, ready.model, self._built_anatomy())
         return results
 
-    def _model_and_options(
+    def model_and_options(
         self, row: Engine, progress: ShownProgress
     ) -> tuple[PreparedModel, dict[str, Any]]:
         """Return the model of an engine, and the options of `bake_simulator`."""
@@ -253,7 +253,7 @@ class BakeRequest:
         row = live.live
         ready, options, _ = played
         if row is not self.played:
-            ready, options = live._model_and_options(row, progress)
+            ready, options = live.model_and_options(row, progress)
         unreduced_only = {*self.played.step_options} - {*row.step_options}
         options = {name: value for name, value in options.items() if name not in unreduced_only}
         plans = [plan.stepped_by(row.name) for plan in plans]
@@ -339,7 +339,8 @@ class BakeRequest:
     ) -> Take:
         """Play a plan by the engine of live quality; a given stiffness is never changed."""
         given = self.building.get("young") is not None or "stiffness" in options
-        stiffen = self.live.may_stiffen and not given and self.swing is None
+        fixed = given or options["feel"].fixed or self.swing is not None
+        stiffen = self.live.may_stiffen and not fixed
         player_with = partial(player_with_factor, model, plan, options)
         return stable_take(player_with, plan.every, progress, stiffen)
 

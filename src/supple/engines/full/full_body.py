@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
-from supple.checks import checked_array, shown
+from supple.checks import checked_array, checked_number, shown
 from supple.dynamics.character_inputs import vertex_forces
 from supple.dynamics.implicit import ImplicitSolver, StageProblem, StepReport
 from supple.dynamics.integrators import StepStart, integrator_named
@@ -181,6 +181,18 @@ class FullBodySimulator:
     def integrator(self) -> str:
         """Name of the integrator, a row of `INTEGRATORS`."""
         return self._method.name
+
+    @property
+    def damping(self) -> tuple[float, float]:
+        """Rayleigh damping α in 1/s and β in s; may be set between steps."""
+        return self._solver.alpha, self._solver.beta
+
+    @damping.setter
+    def damping(self, constants: tuple[float, float]) -> None:
+        alpha, beta = (checked_number("damping", each) for each in constants)
+        if min(alpha, beta) < 0:
+            raise SuppleError(f"damping is {min(alpha, beta):g}; it must not be negative")
+        self._solver.alpha, self._solver.beta = alpha, beta
 
     @property
     def positions(self) -> Floats:

@@ -49,8 +49,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
     dt
         Seconds from one pose to the next.
     substeps
-        Time steps per `dt`. `run` evaluates the motion at each; `step` interpolates the last poses
-        smoothly, see `supple.dynamics.motion_steps`.
+        Time steps per `dt`; `run` evaluates the motion at each, `step` interpolates the poses.
     integrator, newton, tolerance, psd, lumped
         As for `FullBodySimulator`.
     alpha, beta
@@ -59,16 +58,15 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         In m/s². ``"relative"``: only the change by the root's rotation acts, g − R g, because the
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
     acceleration_limit
-        In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
-        exceeds it, the step counts as a cut in the animation. Infinite by default.
+        In m/s². Accelerations of the rest shape are cut to this limit; a step in which their root
+        mean square exceeds it counts as a cut. Infinite by default.
 
     Attributes
     ----------
     pose, root
         Last pose (s,) and root (4, 4).
     unconverged_steps
-        Sub-steps since `reset` whose last Newton iteration moved a vertex by more than the
-        tolerance.
+        Sub-steps since `reset` that did not converge to the tolerance.
     """
 
     time: float = 0.0
@@ -106,6 +104,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         if not self._acceleration_limit > 0:
             raise SuppleError(f"acceleration_limit is {acceleration_limit}; use a positive number")
         self._factors: Floats | None = None
+        self._damping: Floats | None = None
         # Pose, root and rest shape of the next step, if it was evaluated in advance.
         self._next: tuple[Floats, Floats, Floats] | None = None
         self._inputs = CharacterInputs(model, model.pose_weights.scales)
@@ -229,7 +228,12 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             CharacterSimulator.teleport(self, pose, root, before=before)
 
     def _apply_stiffness(self) -> None:
-        self.body.set_material(self._material(self.pose))
+        self._set_material(self._material(self.pose))
+
+    def _set_material(self, material: Material) -> None:
+        self.body.set_material(material)
+        if (body := self._solver.damping_body) is not None:
+            body.set_material(replace(material, young=self._damping * np.asarray(material.young)))
 
     @property
     def local_stiffness(self) -> Floats | None:
@@ -238,9 +242,23 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     @local_stiffness.setter
     def local_stiffness(self, factors: ArrayLike | None) -> None:
-        count = len(self.model.mesh.tets)
-        self._factors = None if factors is None else checked_factors(factors, count)
-        self.body.set_material(self._material(self.pose))
+        checked = None if factors is None else checked_factors(factors, len(self.model.mesh.tets))
+        self._factors = checked
+        self._apply_stiffness()
+
+    @property
+    def local_damping(self) -> Floats | None:
+        """Factors (T,) on β of the tets, None if all are 1; may be set between steps."""
+        return self._damping
+
+    @local_damping.setter
+    def local_damping(self, factors: ArrayLike | None) -> None:
+        self._damping = self._solver.damping_body = None
+        if factors is not None:
+            self._damping = checked_factors(factors, len(self.model.mesh.tets), "damping")
+            self._solver.damping_body = ElasticBody(self.model.mesh, self.body.material)
+            self._solver.damping_body.leave_out(LEAST_REST_VOLUME)
+        self._apply_stiffness()
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -388,13 +406,13 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         return delta2 * parts[:, None], ("acceleration",)
 
     def _shape_ahead(self, pose: Floats, root: Floats) -> Floats:
-        """Return the rest shape (n, 3) at the next step's pose and root; store it for that step."""
+        """Return the rest shape (n, 3) at the next step's pose and root; store it."""
         self._next = pose.copy(), root.copy(), self._shape(pose, root)
         return self._next[2]
 
     def _follow_material(self, pose: Floats) -> None:
         if self.model.material_varies:
-            self.body.set_material(self._material(pose))
+            self._set_material(self._material(pose))
 
     def _material(self, pose: Floats) -> Material:
         weights = self.model.pose_weights(pose) if self.model.material_varies else None
@@ -428,5 +446,5 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             self.__dict__.clear()
             self.__dict__.update(state)
             if material is not None and self.body.material is not material:
-                self.body.set_material(material)
+                self._set_material(material)
             raise

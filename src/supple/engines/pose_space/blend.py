@@ -48,6 +48,8 @@ class PoseTables(NamedTuple):
     """(pairs, 2) poses of each pair."""
     trained_energies: Floats
     """(m,) largest ½zᵀK₀z of the training motions at each pose; empty for random samples."""
+    damping: Singles
+    """(m(m+1)/2, r(r+1)/2) products of `local_damping`; (0, r(r+1)/2) without local damping."""
 
 
 class Blend(NamedTuple):
@@ -85,6 +87,8 @@ class Blend(NamedTuple):
     mass: Singles
     correction: Singles
     """(r(r+1)/2,) packed M̂ and ΔK, or K₀."""
+    damping: Singles
+    """(r(r+1)/2,) packed stiffness that damps in addition to K̂; (0,) without local damping."""
     trained_energy: Floats
     """(1,) blended `PoseTables.trained_energies`; 0 if there are none."""
     column_scale: Floats
@@ -122,6 +126,7 @@ class Blend(NamedTuple):
             inertial=np.zeros(inertial.plain.shape[1], np.float32),
             mass=np.zeros(packed, np.float32),
             correction=np.zeros(packed, np.float32),
+            damping=np.zeros(packed if len(poses.damping) else 0, np.float32),
             trained_energy=np.zeros(1),
             column_scale=np.ones(n_modes),
         )
@@ -168,13 +173,15 @@ def blend_bases(elastic: ElasticTables, inertial: InertialTables, blend: Blend) 
 
 @compiled_fused
 def blend_mass(tables: PoseTables, blend: Blend) -> None:
-    """Blend the reduced mass and ΔK by the poses' weights; compute ϒ from the mass."""
+    """Blend the reduced mass, ΔK and local damping by the poses' weights; compute ϒ."""
     weights = blend.weights
     _pair_shares(weights, blend.pairs)
     blend_rows(tables.products, blend.pairs, blend.active, blend.mass)
     if len(tables.corrections):
         _correction_shares(weights, tables.ends, blend.corrections)
         blend_rows(tables.corrections, blend.corrections, blend.active, blend.correction)
+    if len(tables.damping):
+        blend_rows(tables.damping, blend.pairs, blend.active, blend.damping)
     blend.trained_energy[0] = _positive_mean(weights, tables.trained_energies)
     n, at = len(blend.column_scale), 0
     for i in range(n):

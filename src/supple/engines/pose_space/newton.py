@@ -226,6 +226,8 @@ def _newton(tables, points, work, settings, tau):  # type: ignore[no-untyped-def
             packed_times(blend.correction, work, force)
             add_packed(blend.correction, trust, stiffness)
         combine(stiffness, stiff * (tau * beta + tau * tau), blend.mass, 1 + tau * alpha, matrix)
+        if len(blend.damping):
+            add_packed(blend.damping, stiff * tau * beta, matrix[:n, :n])  # it is padded
         size = 0.0
         for i in range(n):
             work[i] = stiff * column_scale[i] * (iterate[i] - system.start_q[i])

@@ -223,6 +223,7 @@ class RuntimeModel:
             corrections,
             model.correction_ends.astype(np.int64).reshape(-1, 2),
             np.zeros(0) if energies is None else energies.astype(np.float64),
+            np.zeros((0, packed), np.float32),
         )
 
     def _elastic_tables(self, corners: NDArray) -> ElasticTables:
@@ -334,7 +335,7 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     built with these stiffnesses is more accurate.
     """
     model = runtime.model
-    material, tets = model.material(0), _cubature_tets(runtime)
+    material, tets = model.material(0), cubature_tets(runtime)
     stiffer = replace(material, young=factors * np.asarray(material.young))
     parameters = stiffer.element_parameters(len(model.mesh.tets))[tets]
     elastic = runtime.elastic
@@ -359,7 +360,7 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     return tables
 
 
-def _cubature_tets(runtime: RuntimeModel) -> np.ndarray:
+def cubature_tets(runtime: RuntimeModel) -> np.ndarray:
     """Return the tets (c,) of the mesh in the order of the elastic tables."""
     model = runtime.model
     corners = runtime.vertices[runtime.elastic.corners]

@@ -94,7 +94,8 @@ class StepTables(NamedTuple):
         # These are read-only in a built model but not in an unpickled one, for which Numba would
         # compile everything again.
         products, corrections = _read_only(poses.products), _read_only(poses.corrections)
-        poses = poses._replace(products=products, corrections=corrections)
+        damping = _read_only(poses.damping)
+        poses = poses._replace(products=products, corrections=corrections, damping=damping)
         tables = runtime.elastic, runtime.inertial, runtime.frames
         return cls(poses, *tables, runtime.normalise, runtime.kind)
 

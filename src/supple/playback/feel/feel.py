@@ -19,8 +19,15 @@ from numpy.typing import ArrayLike
 
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material, stiffness_factors
+from supple.anatomy.named_parts import SkinParts
 from supple.anatomy.painted_material import painted_material
-from supple.anatomy.region_entries import FEEL_STIFFNESS, RegionEntry, entries_for, read_feel
+from supple.anatomy.region_entries import (
+    FEEL_STIFFNESS,
+    FELT_REGIONS,
+    RegionEntry,
+    entries_for,
+    read_feel,
+)
 from supple.arrays import Floats
 from supple.engines.engine import Engine
 from supple.errors import warn
@@ -38,8 +45,30 @@ _LEAST, _MOST = 1e-3, 1e3
 
 
 @dataclass(frozen=True, eq=False)
+class LocalFeel:
+    """Factors (n̄,) at the vertices of the skin on stiffness and on damping, as a file has them.
+
+    Flesh keeps such a stiffness also in violent motions.
+    """
+
+    stiffness: Floats
+    damping: Floats
+
+    @classmethod
+    def of(cls, character: Character, regions: Mapping[str, Mapping[str, float]]) -> LocalFeel:
+        """Return the factors of parts of the skin; those of parts that overlap are multiplied."""
+        logarithms = np.zeros((2, len(character.surface.vertices)))
+        parts = SkinParts(character, "feel")
+        for region, factors in regions.items():
+            weights = parts.part(region)[1]
+            for row, name in zip(logarithms, ("stiffness", "damping"), strict=True):
+                row += weights * np.log(max(factors.get(name, 1.0), _LEAST))
+        return cls(*np.exp(logarithms))
+
+
+@dataclass(frozen=True, eq=False)
 class Feel:
-    """Stiffness of the flesh relative to its model.
+    """Stiffness of the flesh relative to its model, and damping by region.
 
     Attributes
     ----------
@@ -47,16 +76,28 @@ class Feel:
         Factor on the stiffness of all flesh.
     local
         (T,) factors on that of each tet, in addition; None if all are 1.
+    damping
+        (T,) factors on the damping of each tet; None if all are 1.
+    fixed
+        Whether flesh keeps its stiffness in violent motions.
     """
 
     factor: float = 1.0
     local: Floats | None = None
+    damping: Floats | None = None
+    fixed: bool = False
 
     def stiffer(self, factor: float, local: Floats | None = None) -> Feel:
         """Return this feel with further factors, of all flesh and (T,) of each tet."""
         if self.local is not None:
             local = self.local if local is None else self.local * local
-        return Feel(self.factor * factor, local)
+        return replace(self, factor=self.factor * factor, local=local)
+
+    def damped(self, local: Floats | None) -> Feel:
+        """Return this feel with further factors (T,) on the damping of each tet."""
+        if local is None:
+            return self
+        return replace(self, damping=local * (1.0 if self.damping is None else self.damping))
 
     def on_tets(self) -> Floats | None:
         """Return the factors (T,) of each tet within the limits of simulators, or None."""
@@ -65,15 +106,21 @@ class Feel:
     def apply(self, simulator: Any, usual: float = 1.0) -> None:
         """Set the stiffness of a simulator of the model; `usual` is another factor on it."""
         factor = float(np.clip(usual * self.factor, _LEAST, _MOST))
-        for wanted in (usual * self.factor, *self._extremes()):
-            if not _LEAST <= wanted <= _MOST:
-                acting = float(np.clip(wanted, _LEAST, _MOST))
+        for requested in (usual * self.factor, *self._extremes()):
+            if not _LEAST <= requested <= _MOST:
+                acting = float(np.clip(requested, _LEAST, _MOST))
                 warn(
-                    f"flesh {wanted:.3g} times as stiff as its model is beyond {_LEAST:g} to "
+                    f"flesh {requested:.3g} times as stiff as its model is beyond {_LEAST:g} to "
                     f"{_MOST:g}; it is {acting:g} times as stiff"
                 )
-        if self.local is not None or getattr(simulator, "local_stiffness", None) is not None:
-            simulator.local_stiffness = self.on_tets()
+        damping = None if self.damping is None else np.clip(self.damping, _LEAST, _MOST)
+        if damping is not None and hasattr(simulator, "set_local"):
+            simulator.set_local(self.on_tets(), damping)
+        else:
+            if self.local is not None or getattr(simulator, "local_stiffness", None) is not None:
+                simulator.local_stiffness = self.on_tets()
+            if damping is not None or getattr(simulator, "local_damping", None) is not None:
+                simulator.local_damping = damping
         if factor != simulator.stiffness:
             simulator.stiffness = factor
 
@@ -83,8 +130,8 @@ class Feel:
 
     @property
     def changes(self) -> bool:
-        """Whether flesh is not as stiff as the model."""
-        return self.factor != 1 or self.local is not None
+        """Whether flesh is not as stiff as the model, or damped by region."""
+        return self.factor != 1 or self.local is not None or self.damping is not None
 
     def words(self) -> str:
         """Return the feel in words; "" if flesh is as stiff as the model.
@@ -92,10 +139,16 @@ class Feel:
         >>> Feel(0.15).words(), Feel().words()
         ('0.15 times as stiff at run time', '')
         """
-        if self.local is None:
-            return f"{self.factor:.3g} times as stiff at run time" if self.factor != 1 else ""
-        low, high = self.factor * np.quantile(self.local, [0.0, 1.0])
-        return f"{low:.3g} to {high:.3g} times as stiff at run time"
+        said = []
+        if self.local is not None:
+            low, high = self.factor * np.quantile(self.local, [0.0, 1.0])
+            said = [f"{low:.3g} to {high:.3g} times as stiff"]
+        elif self.factor != 1:
+            said = [f"{self.factor:.3g} times as stiff"]
+        if self.damping is not None:
+            low, high = np.quantile(self.damping, [0.0, 1.0])
+            said.append(f"{low:.3g} to {high:.3g} times as damped")
+        return f"{' and '.join(said)} at run time" if said else ""
 
 
 #: Reason of a build that the range of factors requires.
@@ -122,6 +175,10 @@ class FeelRequest:
         (n̄,) factors at the vertices of the skin, in addition; None if all are 1.
     beyond
         Whether the options are beyond the range of factors.
+    damping
+        (n̄,) factors on the damping at the vertices of the skin; None if all are 1.
+    fixed
+        Whether flesh keeps its stiffness in violent motions.
     """
 
     character: Character
@@ -131,6 +188,8 @@ class FeelRequest:
     factor: float = 1.0
     skin: Floats | None = None
     beyond: bool = False
+    damping: Floats | None = None
+    fixed: bool = False
 
     @classmethod
     def of(
@@ -142,8 +201,8 @@ class FeelRequest:
         building: Mapping[str, Any],
     ) -> FeelRequest:
         """Divide the options of a model; arguments are those of `model_options`."""
-        rest, factor = dict(building), checked_flesh(flesh).stiffness
-        given = cls(character, flesh, anatomy, dict(building))
+        given = cls.as_given(character, row, flesh, anatomy, building)
+        rest, factor = dict(given.building), checked_flesh(flesh).stiffness
         if not row.feels_at_run_time:
             return given
         count = len(character.surface.vertices)
@@ -168,15 +227,41 @@ class FeelRequest:
         factor, skin = factor * middle, skin / middle
         if not _within(GLOBAL, factor) or not (even or _within(LOCAL, skin)):
             return replace(given, beyond=True)
-        return cls(character, "normal", built, rest, _rounded(factor), None if even else skin)
+        asked: dict[str, Any] = {"factor": _rounded(factor), "skin": None if even else skin}
+        return replace(given, flesh="normal", anatomy=built, building=rest, **asked)
+
+    @classmethod
+    def as_given(
+        cls,
+        character: Character,
+        row: Engine,
+        flesh: str | Flesh,
+        anatomy: GivenAnatomy,
+        building: Mapping[str, Any],
+    ) -> FeelRequest:
+        """Leave all options but damping by region for a build; `local_feel` becomes `stiffness`."""
+        rest, damping = dict(building), None
+        local: LocalFeel | None = rest.pop("local_feel", None)
+        if local is not None:
+            given = rest.get("stiffness")
+            factors = stiffness_factors(character, {} if given is None else given)
+            if (local.stiffness != 1).any():
+                rest["stiffness"] = local.stiffness * factors
+            damping = local.damping if (local.damping != 1).any() else None
+        if damping is not None and not row.damps_at_run_time:
+            warn(f"{row.name} has no damping by region; it is left out")
+            damping = None
+        return cls(character, flesh, anatomy, rest, damping=damping, fixed=local is not None)
 
     def feel(self, model: Any) -> Feel:
         """Return the stiffness relative to a model that was built with the other options."""
-        if self.skin is None:
-            return Feel(self.factor)
-        return Feel(
-            self.factor, painted_material(model.mesh, model.embedding, self.skin, on="skin")
-        )
+
+        def on_tets(skin: Floats | None) -> Floats | None:
+            if skin is None:
+                return None
+            return painted_material(model.mesh, model.embedding, skin, on="skin")
+
+        return Feel(self.factor, on_tets(self.skin), on_tets(self.damping), self.fixed)
 
 
 def _rounded(factor: float) -> float:
@@ -254,6 +339,8 @@ def with_file_feel(
     for name in names:
         if name in feel and result.get(name, USUAL_FEEL[name]) == USUAL_FEEL[name]:
             result[name] = feel[name]
+    if FELT_REGIONS in feel:
+        result["local_feel"] = LocalFeel.of(character, feel[FELT_REGIONS])
     if (factor := feel.get("stiffness", 1.0)) != 1:
         given = result.get("stiffness")
         result["stiffness"] = factor * stiffness_factors(character, {} if given is None else given)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from supple.anatomy.hard_parts import MOSTLY_HARD
+from supple.anatomy.named_parts import ALL
 from supple.arrays import Bools, Floats
 from supple.engines.engine import CharacterModel, engine_named
-from supple.errors import SolverError, SuppleError, SuppleWarning, warn
-from supple.playback.bake_plan import BakePlan, bake_simulator
+from supple.errors import SuppleError, SuppleWarning, warn
+from supple.playback.bake_plan import BakePlan
 from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.flesh_motion import fixed_skin
-from supple.playback.swing.goals import ALL, SwingGoal
-from supple.playback.take import Take
-from supple.progress import Progress, unreported
+from supple.playback.live_run import LiveRun, stiffness_by_part
+from supple.playback.swing.goals import SwingGoal
+from supple.progress import Progress
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 
@@ -66,7 +67,7 @@ class FoundSwing:
 
     def feel(self, model: CharacterModel, base: Feel) -> Feel:
         """Return the stiffness of a model whose stiffness was `base`."""
-        return _feel(self.goals, model, base)(np.log(self.factors))
+        return stiffness_by_part(self.goals, model, base)(np.log(self.factors))
 
     def report(self, bakes: Sequence[BakedMotion]) -> Floats:
         """Add goals, largest peaks of all bakes and factors to each report; return errors (m, k).
@@ -142,20 +143,11 @@ def found_swing(
     base = options.get("feel", AS_BUILT)
     if len(goals) > 1 or goals[0].weights is not None:
         _check_regions(model, options)
-    feel_at = _feel(goals, model, base)
+    feel_at = stiffness_by_part(goals, model, base)
+    runs = [LiveRun(character, model, plan, options) for plan in plans]
 
-    rigs: dict[int, list[Floats]] = {}
-    plain, usual = {**options, "feel": AS_BUILT}, float(options.get("stiffness", 1.0))
-    simulators: dict[float, Any] = {}
-
-    def simulator_of(plan: BakePlan) -> Any:
-        if plan.dt not in simulators:
-            simulators[plan.dt] = bake_simulator(model, plan.dt, **plain)
-        return simulators[plan.dt]
-
-    def errors(plan: BakePlan, x: Floats) -> Floats:
-        baked = _run(character, simulator_of(plan), plan, feel_at(x), usual)
-        peaks = _peaks(goals, baked, rigs.setdefault(id(plan), []))
+    def errors(run: LiveRun, x: Floats) -> Floats:
+        peaks = _peaks(goals, run.baked(feel_at(x)), run)
         lengths = np.array([goal.length for goal in goals])
         return np.log(np.maximum(peaks, 1e-9 * lengths) / lengths)
 
@@ -163,22 +155,23 @@ def found_swing(
         warnings.simplefilter("ignore", SuppleWarning)
         start = np.zeros(len(goals))
         tell(0.0, "finding the stiffness")
-        first = [errors(plan, start) for plan in plans]
+        first = []
+        for run in runs:
+            first.append(errors(run, start))
+            run.drop_rig()
         chosen = int(np.argmax([each.max() for each in first]))
-        rigs = {id(plans[chosen]): rigs[id(plans[chosen])]}  # the skin of a clip is large
         most = RUNS if len(goals) == 1 else RUNS_OF_SEVERAL
         limits = np.array([goal.most for goal in goals])
         everything = next((k for k, goal in enumerate(goals) if goal.weights is None), -1)
         hard = _hard_shares(goals, character, model)
         search = _Search(np.log(limits), start, first[chosen], everything, hard == 1)
-        for run in range(1, most):
+        for count in range(1, most):
             if search.ended:
                 break
-            tell(run / most, "finding the stiffness")
+            tell(count / most, "finding the stiffness")
             x = search.proposal()
-            search.add(x, errors(plans[chosen], x))
-    runs = len(search.tried) + len(plans) - 1
-    return FoundSwing(goals, np.exp(search.best[0]), runs, hard)
+            search.add(x, errors(runs[chosen], x))
+    return FoundSwing(goals, np.exp(search.best[0]), len(search.tried) + len(plans) - 1, hard)
 
 
 class _Search:
@@ -287,56 +280,18 @@ class _Search:
         return left_out | self._held
 
 
-def _feel(
-    goals: Sequence[SwingGoal], model: CharacterModel, base: Feel
-) -> Callable[[Floats], Feel]:
-    """Return the feel of a model for logarithmic factors (k,) of the goals."""
-    weights = [goal.tet_weights(model) for goal in goals]
-
-    def feel(x: Floats) -> Feel:
-        factor, local = 1.0, None
-        for each, value in zip(weights, x.tolist(), strict=True):
-            if each is None:
-                factor = float(np.exp(value))
-            elif value:
-                local = np.exp(value * each) * (1.0 if local is None else local)
-        return base.stiffer(factor, local)
-
-    return feel
-
-
-def _run(
-    character: Character, simulator: Any, plan: BakePlan, feel: Feel, usual: float
-) -> BakedMotion | None:
-    """Return a bake with a feel, of a simulator that is `usual` times as stiff as its model.
-
-    None if the simulation diverges.
-    """
-    feel.apply(simulator, usual)
-    take = Take(plan.player(simulator), plan.every, unreported)
-    try:
-        frames = take.recorded()
-    except SolverError:
-        return None
-    rate = 1 / (plan.dt * plan.every)
-    return BakedMotion(character, take.motion(), frames, rate, plan.loop, {}, take.readings)
-
-
 def _peaks(
-    goals: Sequence[SwingGoal], baked: BakedMotion | None, rigs: list[Floats] | None = None
+    goals: Sequence[SwingGoal], baked: BakedMotion | None, run: LiveRun | None = None
 ) -> Floats:
     """Return the largest distance (k,) of each goal's skin from the rig, in m.
 
-    `rigs` keeps the skin of the rig at the frames for the next bake of the motion.
+    `run` has the skin of the rig at the frames.
     """
     if baked is None:
         return np.array([100.0 * goal.length for goal in goals])
-    rigs = [] if rigs is None else rigs
     squares = np.zeros(baked.frames.shape[1])
     for frame in range(baked.n_frames):
-        if frame == len(rigs):
-            rigs.append(baked.rig_frame(frame).astype(np.float32))
-        away = baked.frames[frame] - rigs[frame]
+        away = baked.frames[frame] - (baked.rig_frame(frame) if run is None else run.rig[frame])
         np.maximum(squares, np.einsum("ni,ni->n", away, away), out=squares)
     return np.sqrt([squares[goal.mask].max(initial=0.0) for goal in goals])
 

@@ -1,0 +1,1 @@
+"""Stiffness and damping by region, found from a motion of the same skin."""
