@@ -97,6 +97,7 @@ def smaller(text: str) -> str:
     def less(found: re.Match[str]) -> str:
         return f"{found[1]}{min(int(found[3]), LESS[found[2]])}"
 
+    text = text.replace("belly=", "trunk=")  # without limbs, the small rat has no belly
     return re.sub(r'(\b(tets|modes|poses|most_poses)(?:[ =]|": ))(\d+)\b', less, text)
 
 

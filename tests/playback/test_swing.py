@@ -305,6 +305,7 @@ def test_regions_are_joints_roles_sides_and_names_of_the_file(body: Character):
         ("3 miles", "use a part of the size such as 3%"),
         ("80%", "use 0.001 to 30 %"),
         ("chets=3%", 'has no "chets"; did you mean "chest"'),
+        ("horn=3%", 'has no "horn"; its anatomy has .*trunk'),
         ([], "swing needs a peak"),
     ],
 )

@@ -71,6 +71,11 @@ class SkinParts:
             weights = found(name.lower())
             if weights is not None and weights.max(initial=0.0) > 0:
                 return self._mask(weights), weights
+        if name.lower() in (*ROLES, *SIDES):
+            raise SuppleError(
+                f'{self._option}: {short_name(self._character.name)} has no "{name.lower()}"; '
+                f"its anatomy has {', '.join(self._roles())}"
+            )
         known = [*self._joints, *ROLES, *SIDES, *self._labels(), *self._character.painted]
         near = get_close_matches(name.strip("*?"), known, 1, 0.5)
         listed = ", ".join(map(short_name, known[:8]))
@@ -99,6 +104,11 @@ class SkinParts:
         if name in ROLES:
             return (np.array(self._anatomy.role) == name).astype(np.float64)
         return np.clip(SIDES[name] * self._anatomy.back, 0.0, 1.0)
+
+    def _roles(self) -> list[str]:
+        """Return the roles and sides that some of the skin has."""
+        weights = {name: self._of_anatomy(name) for name in (*ROLES, *SIDES)}
+        return [name for name, each in weights.items() if each is not None and each.any()]
 
     def _labels(self) -> dict[str, Any]:
         return {label.partition(":")[2]: each for label, each in self._character.labels.items()}
