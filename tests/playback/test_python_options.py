@@ -114,6 +114,12 @@ def test_an_unknown_option_is_refused_with_the_nearest_before_any_work(call, hin
     assert not builds
 
 
+def test_a_model_in_place_of_its_character_is_refused_with_advice():
+    model = supple.build("arm.glb", engine="soft-skeleton", tets=400)
+    with pytest.raises(SuppleError, match=r"is not a character; .* model as model="):
+        supple.bake(model)
+
+
 def test_a_simulator_refuses_unknown_options():
     model = supple.build("arm.glb", engine="soft-skeleton", tets=400)
     with pytest.raises(SuppleError, match='no option "frction"; did you mean "friction"'):

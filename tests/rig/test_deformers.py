@@ -272,6 +272,12 @@ def test_a_formula_that_changes_its_points_or_loses_some_is_refused(cloud, monke
         rig([0.1])
     with pytest.raises(SuppleError, match="_move of a Shear returned an array of shape"):
         rig.deform(cloud[:3], [0.1], [0, 1, 2])
+    monkeypatch.setattr(Shear, "_move", lambda self, points, pose, subset: points / (pose[0] - 0.1))
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(SuppleError, match=r"_move of a Shear returned .* not finite, at .*0\.1"),
+    ):
+        rig([0.1])
 
 
 def test_deformers_keep_what_they_were_given(cloud):

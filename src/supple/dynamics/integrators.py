@@ -246,7 +246,8 @@ def integrator_named(
         raise SuppleError(f"an integrator is chosen by name; {first}use {name.name!r}")
     row = INTEGRATORS.get(name) if isinstance(name, str) else None
     if row is None:
-        raise SuppleError(f"no integrator {shown(name, 40)}; there are {names}")
+        others = "register_integrator adds others, for one process"
+        raise SuppleError(f"no integrator {shown(name, 40)}; there are {names}; {others}")
     if not fits(row):
         what = f"integrator {shown(name, 40)} {_peculiarity(row)}"
         raise SuppleError(f"{what}; this engine steps {names}")

@@ -9,7 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from supple.checks import shown
-from supple.engines.engine import BODY_MODEL, CHARACTER_MODEL, CharacterModel, engine_of
+from supple.engines.engine import (
+    BODY_MODEL,
+    CHARACTER_MODEL,
+    ENGINES,
+    CharacterModel,
+    engine_of,
+)
 from supple.engines.factory import load_model
 from supple.errors import FormatError, SuppleError
 from supple.formats.file_bytes import reading
@@ -188,5 +194,8 @@ def source_of(character: Character | str | Path, *, curves: bool = True) -> Char
     if isinstance(character, str | Path):
         return read_character(str(character), curves=curves)
     if not isinstance(character, Character):
-        raise SuppleError(f"{shown(character)} is not a character; give one, or a file's path")
+        advice = "give one, or a file's path"
+        if getattr(character, "engine", None) in ENGINES:
+            advice = "give its character first, and the model as model="
+        raise SuppleError(f"{shown(character)} is not a character; {advice}")
     return CharacterSource(character)

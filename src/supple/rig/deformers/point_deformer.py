@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
-from supple.checks import checked_array, without_overflow
+from supple.checks import checked_array, shown, without_overflow
 from supple.errors import SuppleError
 from supple.rig.placement.placement import Positions
 from supple.rig.protocol import (
@@ -67,6 +67,9 @@ class PointRig(ABC):
         if np.shape(moved) != points.shape:
             shapes = f"shape {np.shape(moved)} for points of shape {points.shape}"
             raise SuppleError(f"_move of a {type(self).__name__} returned an array of {shapes}")
+        if not np.isfinite(moved).all():
+            what = f"_move of a {type(self).__name__} returned positions that are not finite"
+            raise SuppleError(f"{what}, at the pose {shown(np.asarray(pose).tolist(), 60)}")
         return moved
 
     @abstractmethod

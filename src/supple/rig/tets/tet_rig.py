@@ -292,7 +292,10 @@ def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
         raise SuppleError(f"the rig has {counts}; use the surface that it moves")
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
-        raise SuppleError(f"the surface is {apart:.3g} m from the rig's rest positions; use those")
+        raise SuppleError(
+            f"the surface is {apart:.3g} m from the rig's rest positions; use those, or a rig that "
+            "leaves the surface in place at its rest pose"
+        )
 
 
 def example_weights(
