@@ -154,7 +154,7 @@ def _file_stiffness(path: str | None) -> float:
 
 
 def _adopt(name: str, printed: str, kept: KeptAnatomy) -> None:
-    """Adopt stiffness, damping and a saved anatomy, in which the stiffness may be stored."""
+    """Adopt stiffness, damping and the saved anatomy file, which may contain the stiffness."""
     armature = bpy.data.objects.get(name)
     try:
         figures = json.loads(printed.partition("\n")[2])

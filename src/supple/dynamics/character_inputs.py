@@ -77,7 +77,7 @@ def checked_stiffness(value: float) -> float:
 def checked_factors(values: ArrayLike, n_tets: int, of: str = "stiffness") -> Floats:
     """Return a copy of factors (T,) on the stiffness of tets, checked to be 0.001 to 1000.
 
-    Or on another property `of` them.
+    `of` names the property in errors if it is not the stiffness.
     """
     factors = owned_array(f"local {of}", values, (n_tets,))
     wrong = ~((factors >= 1e-3) & (factors <= 1e3))

@@ -107,7 +107,7 @@ def _oscillator(row: Integrator, w: float, damping: float, h: float, steps: int)
 
 
 def _check_order(row: Integrator) -> None:
-    """Refuse a row whose error falls more slowly with h than its order says."""
+    """Refuse a row whose error decreases more slowly with h than its stated order requires."""
     w, damping = 3.0, 0.05
     rate, turn = damping * w, w * math.sqrt(1 - damping**2)
     errors = []

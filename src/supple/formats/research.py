@@ -117,7 +117,7 @@ def read_complementary(
     """Read an example whose handles are bones; the files that its ``.json`` names must be beside
     it.
 
-    Raises FormatError or MeshError if a file is missing, damaged, or does not fit the others.
+    Raises FormatError or MeshError if a file is missing, damaged, or inconsistent with the others.
     """
     path = Path(path)
     files = _named_files(path)

@@ -64,7 +64,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
     Warns
     -----
     SuppleWarning
-        If a component has no handle: it follows the nearest one.
+        If a component has no handle: it follows the nearest handle.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _nearest(points: Floats, others: Floats) -> Ints:
 
 
 def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
-    """Assign components without a handle to the nearest; return a mask (n,) of their vertices."""
+    """Assign components without a handle to the nearest handle; return a mask (n,)."""
     n = len(owner)
     pairs = (np.repeat(mesh.tets[:, 0], 3), mesh.tets[:, 1:].ravel())
     graph = sp.coo_array((np.ones(len(pairs[0]), bool), pairs), shape=(n, n))

@@ -1,4 +1,4 @@
-"""How far flesh moves from the rig in a bake and where, and what to try if it hardly does."""
+"""Displacement of flesh from the rig in a bake: its size and place, and advice if it is small."""
 
 from __future__ import annotations
 

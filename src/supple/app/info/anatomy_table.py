@@ -45,7 +45,7 @@ def describe_anatomy(
     Warns
     -----
     SuppleWarning
-        If more than half of the skin is hard, with reasons and the way out.
+        If more than half of the skin is hard, with reasons and a remedy.
     """
     for target in targets:
         _check_target(target, Path(source))

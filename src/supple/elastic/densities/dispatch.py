@@ -176,8 +176,8 @@ def register_material(density: Density) -> None:
     Raises
     ------
     SuppleError
-        If there is a material of that name, or no room for more, or if an isotropic material has
-        other moduli at rest than Lamé's parameters.
+        If there is a material of that name, if the table is full, or if the moduli at rest of an
+        isotropic material differ from Lamé's parameters.
     """
     if density.name in MATERIALS:
         raise SuppleError(f"a material {density.name!r} exists already; choose another name")

@@ -58,8 +58,8 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         In m/s². ``"relative"``: only the change by the root's rotation acts, g − R g, because the
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
     acceleration_limit
-        In m/s². Accelerations of the rest shape are cut to this limit; a step in which their root
-        mean square exceeds it counts as a cut. Infinite by default.
+        In m/s². Accelerations of the rest shape are limited to this; a step in which their root
+        mean square exceeds it is treated as a cut in the animation. Infinite by default.
 
     Attributes
     ----------

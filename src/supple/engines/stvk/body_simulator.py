@@ -143,7 +143,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def unconverged_steps(self) -> int:
-        """Number of steps since `reset` that did not converge: most, with one iteration."""
+        """Number of steps since `reset` that did not converge; with one iteration, few converge."""
         return int(self._counts[2])
 
     @property

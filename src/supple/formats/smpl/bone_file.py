@@ -22,8 +22,8 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
     ----------
     path
         ``.npz`` with ``vertices`` (n, 3) in m, for the rest pose; ``faces`` (m, 3); ``bone`` (n,)
-        the bone of each vertex; ``bone_names`` (b,) texts; ``bone_joint`` (b,) the joint that each
-        bone follows. Other fields are ignored. FormatError if it is not a file of bones.
+        the bone of each vertex; ``bone_names`` (b,) strings; ``bone_joint`` (b,) the joint that
+        each bone follows. Other fields are ignored. FormatError if it is not a file of bones.
     """
     path = Path(path)
     fields = read_fields(path, FIELDS)

@@ -66,7 +66,7 @@ def read_vega(
     Raises
     ------
     FormatError
-        When a file is damaged, or the files do not fit each other.
+        When a file is damaged, or the files are inconsistent.
 
     Examples
     --------

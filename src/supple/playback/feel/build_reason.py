@@ -16,7 +16,7 @@ _LABEL = "model-options"
 
 
 def build_reason(character: str | None, options: Mapping[str, Any], found: bool) -> str:
-    """Return which options differ from those of the character's last model; remember these.
+    """Return which options differ from those of the character's last model, and store the options.
 
     `character` is the hash of its content, `found` whether the model was in the cache. The reason
     is "" for a model that was found, and for the first model of a character.

@@ -144,7 +144,7 @@ def fit(
     """Find stiffness and damping by region from a motion of the same skin.
 
     Runs of the reduced model are compared with the target, by displacements from the rig. The
-    reduced model determines how near they can come.
+    accuracy of the reduced model limits how near a run can come to the target.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def fit(
         Options of `PlayOptions` and `FleshOptions`, as for `supple.bake`: ``rate`` are the frames
         per second of targets without times; ``start`` and ``end`` select the part of the motion
         that the target has; ``loop`` is for a target that repeats; ``flesh``, ``stiffness`` and an
-        ``anatomy`` file are where the search begins. A bake with the result needs the same
+        ``anatomy`` file are the start of the search. A bake with the result needs the same
         ``tets``, ``modes``, ``poses`` and ``stiffness``.
 
     Returns
@@ -180,7 +180,7 @@ def fit(
     Raises
     ------
     SuppleError
-        If the target is not a motion of this skin by this rig, or nothing comes near to it.
+        If the target is not a motion of this skin by this rig, or the best run is far from it.
 
     Warns
     -----
@@ -291,7 +291,7 @@ def _warn_of_limits(result: Fit, limits: Floats, x: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """Initial flesh: a preset, regions of the anatomy, and factors that a file has for them."""
+    """Initial flesh: a preset, the anatomy's regions, and factors by region from a file."""
 
     flesh: str
     entries: Mapping[str, RegionEntry]

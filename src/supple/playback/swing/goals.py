@@ -1,4 +1,4 @@
-"""How far parts of the flesh should swing: lengths by region, as an artist gives them."""
+"""Goals of a swing: largest displacements of parts of the flesh, given by region."""
 
 from __future__ import annotations
 

@@ -176,11 +176,11 @@ class FieldReader:
         return self._value(name, list, "a list")
 
     def text(self, name: str) -> str:
-        """Read a short text."""
+        """Read a short string."""
         return self._text(name, self._value(name, str, "a text"))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Read a list of short texts."""
+        """Read a list of short strings."""
         return tuple(self._text(name, text) for text in self.sequence(name))
 
     def integer(self, name: str) -> int:

@@ -39,7 +39,8 @@ HINT = "Choose a region, or click it; then choose how it feels."
 class AnatomyPanel:
     """Maps, the chosen region, its properties, and a button that rebuilds the model.
 
-    `show` has the choice of colours, `dials` the feel that is saved; `folder` is for saved files.
+    `show` is the panel that selects colours, `dials` are the damping and swing to save, and files
+    are saved in `folder`.
     """
 
     def __init__(

@@ -218,7 +218,7 @@ class CharacterActor(Actor):
         """Do nothing: changes are applied immediately."""
 
     def restart(self) -> None:
-        """Release all hands; start the motion, or the held pose, undeformed."""
+        """Release all grips; start the motion, or the held pose, undeformed."""
         self.hands.clear()
         self._clear_traces()
         if self._posed:

@@ -39,8 +39,8 @@ class FeelDials:
     def file_feel(self) -> dict[str, Any]:
         """Return the feel of all flesh for an anatomy file, see `read_feel`.
 
-        The swing of the file remains while the stiffness is as it was. A stiffness that files
-        cannot have is a SuppleError.
+        The file's swing is kept if the stiffness is unchanged. Raises SuppleError for a stiffness
+        outside the range of anatomy files.
         """
         actor = self._actor
         kept = {} if actor.anatomy is None else actor.anatomy.feel

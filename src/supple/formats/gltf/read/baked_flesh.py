@@ -100,7 +100,7 @@ class _LostError(Exception):
 
 
 class _MarkedFile:
-    """A file while marked shapes are removed from its meshes."""
+    """Editor of a file that removes marked shapes from its meshes."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path
