@@ -86,7 +86,7 @@ def _texts(header: Any) -> dict[str, str]:
         raise FormatError("its header is not a table of arrays, or far too long")
     texts = header.pop("__metadata__", {})
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise FormatError("the metadata in its header are not texts")
+        raise FormatError("the metadata in its header are not strings")
     return texts
 
 

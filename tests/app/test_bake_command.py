@@ -567,7 +567,7 @@ def _check_a_distance_is_never_worth_a_bake(capsys: Any, short: tuple[str, ...])
         main(["bake", "worm.supple", "-o", "c.npz", *short])
     said = capsys.readouterr()
     assert "live_distance" not in json.loads(said.out)
-    assert "the distance of live from final is unknown: Unable to allocate" in said.err
+    assert "live and final quality cannot be compared: Unable to allocate" in said.err
     with np.load("b.npz") as one, np.load("c.npz") as other:
         np.testing.assert_array_equal(one["frames"], other["frames"])
 

@@ -507,7 +507,7 @@ def test_a_failed_step_restarts_with_a_message(
     session.advance(1)
     monkeypatch.setattr(session.actor.simulator, "step", diverges)
     session.advance(1)
-    assert session.run_requests() == "the simulation diverges; it restarts"
+    assert session.run_requests() == "the simulation diverges; restarting"
     assert not session.hands
     assert np.abs(session.actor.surface() - session.actor.undeformed()).max() < 1e-6
     monkeypatch.undo()

@@ -367,7 +367,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"rate": 0}, "0 frames per second; use 1 to 1000"),
         ({"rate": float("nan")}, "not finite"),
         ({"rate": "fast"}, "must be"),
-        ({"start": 1.0, "end": 0.5}, "1 to 0.5 s is not a part of it"),
+        ({"start": 1.0, "end": 0.5}, "1 to 0.5 s is not a valid part of it"),
         ({"start": -3}, "lasts from 0 to 2 s"),
         ({"end": 1e300}, "lasts from 0 to 2 s"),
         ({"start": 1, "end": 1, "loop": True}, "nothing to loop"),

@@ -162,7 +162,7 @@ def test_a_player_that_looks_ahead_gives_the_bits_of_a_centred_run():
         np.testing.assert_array_equal(player.surface(), frame)
         player.step()
     cut = FullCharacterSimulator(flesh(), 1 / 90, substeps=2)
-    with pytest.raises(SuppleError, match="ahead needs substeps=1"):
+    with pytest.raises(SuppleError, match="`ahead` needs substeps=1"):
         cut.step(ahead=(cut.pose, None))
 
 

@@ -87,7 +87,7 @@ def _doubted_names(
 
     `named` (k,) are the roles by name. The shape contradicts the name of a region that is one of a
     pair and is called spine, is in the middle of the body and is called a part of a limb, is called
-    hand and lies between the trunk and a forearm, or has another name than its twin. If the shape
+    hand and lies between the trunk and a forearm, or differs in name from its twin. If the shape
     contradicts many names, no name counts.
     """
     r, reasons = shape.regions, {}

@@ -228,7 +228,7 @@ def _measure_distances(
                 remember_distance(content, distance)
         except Exception as error:
             why = str(error).partition("\n")[0] or type(error).__name__
-            warn(f'motion "{plan.motion.name}": the distance of live from final is unknown: {why}')
+            warn(f'motion "{plan.motion.name}": live and final quality cannot be compared: {why}')
             continue
         if distance is not None:
             baked.report["live_distance"] = distance

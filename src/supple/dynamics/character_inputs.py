@@ -139,7 +139,7 @@ class CharacterInputs:
     def earlier(self, before: Any, pose: Floats, root: Floats) -> tuple[Floats, Floats]:
         """Return pose and root of an earlier step; None in `before` means `pose` or `root`."""
         if not isinstance(before, tuple | list) or len(before) != 2:
-            raise SuppleError("before must be a pose and a root, such as (pose, None)")
+            raise SuppleError("`before` must be a pose and a root, such as (pose, None)")
         return self.pose(before[0], pose), self.root(before[1], root)
 
     def start(

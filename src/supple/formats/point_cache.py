@@ -391,7 +391,7 @@ def _read_abc(path: Path, size: int) -> PointCache:
         for k in range(len(times))
     ]
     if len({len(frame) for frame in frames}) > 1:
-        raise FormatError(f"{path.name}: its number of points changes; export one topology")
+        raise FormatError(f"{path.name}: its number of points changes; export a constant topology")
     return PointCache(np.array(frames), _finite(path, times), {})
 
 

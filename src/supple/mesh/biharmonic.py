@@ -95,7 +95,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
 def _owners(handles: Sequence[ArrayLike], n_vertices: int) -> Ints:
     """Return the handle of each vertex, (n,), or -1."""
     if not isinstance(handles, Sequence) or len(handles) == 0:
-        raise SuppleError("weights need a list of handles, at least one")
+        raise SuppleError("handles must be a list of at least one handle")
     owner = np.full(n_vertices, -1)
     for index, listed in enumerate(handles):
         try:

@@ -329,7 +329,7 @@ def find_boundary_contacts(
 def _positions(what: str, values: ArrayLike, mesh: TetMesh) -> Floats:
     points = checked_array(what, values, mesh.vertices.shape)
     if np.abs(points).max() > LARGEST_COORDINATE:
-        raise SuppleError(f"{what}: one is farther than {LARGEST_COORDINATE:g} from the origin")
+        raise SuppleError(f"{what}: a point is farther than {LARGEST_COORDINATE:g} from the origin")
     return points
 
 

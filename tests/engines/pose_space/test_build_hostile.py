@@ -185,7 +185,7 @@ def test_an_invalid_material_is_a_one_line_error():
         ("poses", {}, "poses must be"),
         ("poses", 2.5, "poses must be"),
         ("poses", "x", '"x" is not a frame of a motion; write it like "sweep:0"'),
-        ("poses", "sweep:99", "no frame 99; they are 0 to 20"),
+        ("poses", "sweep:99", "no frame 99; its frames are 0 to 20"),
         ("poses", "sweap:9", 'did you mean "sweep"'),
         ("poses", [[1.0, 2.0]], 'pose "pose 0": .*the rig has 1 parameter'),
         ("poses", [[np.nan]], 'pose "pose 0": "bend.angle" is not finite'),

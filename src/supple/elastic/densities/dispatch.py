@@ -209,7 +209,7 @@ def _check_moduli(name: str, constants: Callable[..., tuple[Any, ...]], derivati
         wanted = lam * np.outer(unit, unit) + mu * (np.eye(9) + transposition)
         if not np.allclose(found, wanted, rtol=0, atol=1e-6 * (mu + lam)):
             raise SuppleError(
-                f"material {name!r} has other moduli at rest than Lamé's μ and λ; derive its "
+                f"material {name!r} has moduli at rest that differ from Lamé's μ and λ; derive its "
                 "constants from them"
             )
 

@@ -173,7 +173,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             if ahead is not None:
                 later = self._inputs.earlier(ahead, target, target_root)
                 if self.substeps > 1:
-                    raise SuppleError("ahead needs substeps=1; use a smaller dt instead")
+                    raise SuppleError("`ahead` needs substeps=1; use a smaller dt instead")
             return self.advance(target, target_root, loads, later)
 
     def advance(
@@ -287,7 +287,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     def _set_state(self, state: State) -> None:
         if "before" in state and state["before"].shape != (2, *self._u.shape):
-            raise SuppleError(f"before of the state must have shape {(2, *self._u.shape)}")
+            raise SuppleError(f"`before` of the state must have shape {(2, *self._u.shape)}")
         with self._undone_on_failure():
             for name in _STATE:
                 setattr(self, name, state[name].copy())

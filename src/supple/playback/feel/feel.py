@@ -111,7 +111,7 @@ class Feel:
                 acting = float(np.clip(requested, _LEAST, _MOST))
                 warn(
                     f"flesh {requested:.3g} times as stiff as its model is beyond {_LEAST:g} to "
-                    f"{_MOST:g}; it is {acting:g} times as stiff"
+                    f"{_MOST:g}; it is made {acting:g} times as stiff"
                 )
         damping = None if self.damping is None else np.clip(self.damping, _LEAST, _MOST)
         if damping is not None and hasattr(simulator, "set_local"):

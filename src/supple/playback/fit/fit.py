@@ -211,7 +211,7 @@ def fitted(
     if not (row.feels_at_run_time and row.damps_at_run_time):
         raise SuppleError(f"{row.name} has no stiffness and damping by region; fit with pose-space")
     if source.model is not None:
-        raise SuppleError("a fit needs the character's own file, not a model")
+        raise SuppleError("a fit needs the character's file, not a model")
     start = _Start.of(character, options)
     asked = options | {"quality": "live"}
     request = BakeRequest.of("fit", source, None, row.name, None, keep, asked)
@@ -241,8 +241,8 @@ def fitted(
     distance = _overall(comparison, after)
     if not distance <= USELESS:
         raise SuppleError(
-            f"{matched.name}: no stiffness comes nearer to it than {100 * distance:.0f} % of its "
-            f'motion; it may have another motion than "{plan.motion.name}", or start elsewhere'
+            f"{matched.name}: the best fit is {100 * distance:.0f} % of the motion away from the "
+            f'target, which may be another motion or another part of "{plan.motion.name}"'
         )
     result.report.update(ready.figures())
     result.report.update(
@@ -306,7 +306,7 @@ class _Start:
             given, entries = read_feel(anatomy), entries_for(character, anatomy)
             swing = swing or given.get("swing")
         elif anatomy is None:
-            raise SuppleError("a fit writes an anatomy file; leave out the anatomy none")
+            raise SuppleError("a fit writes an anatomy file; leave out anatomy none")
         else:
             found = anatomy_of(character) if anatomy == ANATOMY else anatomy
             entries = dict(found if isinstance(found, Mapping) else found.entries)

@@ -119,7 +119,7 @@ def fit_target(
     if not best <= FAR * size:
         raise SuppleError(
             f'{name}: is {100 * best / size:.0f} % of the size from the rig in "{motion.name}"; '
-            "it is another motion, or has another order of vertices"
+            "it is another motion, or its vertices have another order"
         )
     kept = (clock >= motion.times[0] - slack) & (clock <= motion.times[-1] + slack)
     clock = np.clip(clock[kept], motion.times[0], motion.times[-1])

@@ -65,7 +65,9 @@ def swing_goals(character: Character, swing: Swing) -> tuple[SwingGoal, ...]:
             rest &= ~mask
     if ALL in lengths:
         if not rest.any():
-            raise SuppleError("swing: the regions cover all of the skin; leave out the peak of all")
+            raise SuppleError(
+                "swing: the regions cover all of the skin; leave out the peak of the whole skin"
+            )
         found.append(SwingGoal(ALL, rest, None, _length(ALL, lengths[ALL], size)))
     return tuple(found)
 

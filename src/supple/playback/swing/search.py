@@ -102,7 +102,7 @@ class FoundSwing:
             wanted = 100 * goal.length / size
             warn(
                 f'motion "{bakes[liveliest].motion.name}": swing of {goal.region} is '
-                f"{error * wanted:.2g} % of the size in place of {wanted:.2g} %"
+                f"{error * wanted:.2g} % of the size instead of {wanted:.2g} %"
                 f"{self._reason(k, error)}"
             )
 

@@ -292,7 +292,9 @@ def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
         raise SuppleError(f"the rig has {counts}; use the surface that it moves")
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
-        raise SuppleError(f"the surface is {apart:.3g} m from the rig's rest positions; use those")
+        raise SuppleError(
+            f"the surface is {apart:.3g} m from the rig's rest positions; give the surface at rest"
+        )
 
 
 def example_weights(

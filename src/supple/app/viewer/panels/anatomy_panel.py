@@ -194,7 +194,7 @@ class AnatomyPanel:
 class _BarLog(BuildLog):
     """Show a build's progress as a bar and a line of text.
 
-    Once the page has ended, raise SuppleError, which stops the build.
+    Once the page was closed, raise SuppleError, which stops the build.
     """
 
     def __init__(self, bar: Any, line: Any, ended: threading.Event) -> None:
@@ -210,7 +210,7 @@ class _BarLog(BuildLog):
 
     def _advance(self, part: float) -> None:
         if self._ended.is_set():
-            raise SuppleError("the page has ended")
+            raise SuppleError("the page was closed")
         self._bar.value = min(100.0 * (len(self.stages) - 1 + part) / STAGES, 99.0)
 
 

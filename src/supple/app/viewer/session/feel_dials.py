@@ -48,8 +48,8 @@ class FeelDials:
         low, high = FEEL_LIMITS["stiffness"]
         if not low <= stiffness <= high:
             raise SuppleError(
-                f"the flesh is {stiffness:g} times as stiff as its preset, and a file may have "
-                f"{low:g} to {high:g}; change the stiffness, or begin with another preset"
+                f"the flesh is {stiffness:g} times as stiff as its preset; anatomy files hold "
+                f"{low:g} to {high:g}: change the stiffness, or begin with another preset"
             )
         factors = {"stiffness": stiffness, "damping": round(self.damping, 4)}
         feel: dict[str, Any] = {name: value for name, value in factors.items() if value != 1}
