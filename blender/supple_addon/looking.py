@@ -163,11 +163,11 @@ def _adopt(name: str, printed: str, kept: KeptAnatomy) -> None:
         return
     if armature is None:
         return
-    own = armature.supple
+    settings = armature.supple
     if file := kept.saved():
-        own.anatomy = file
-    own.stiffness *= factor * kept.stiffness / _file_stiffness(own.options().anatomy)
-    own.damping = damping
+        settings.anatomy = file
+    settings.stiffness *= factor * kept.stiffness / _file_stiffness(settings.options().anatomy)
+    settings.damping = damping
 
 
 CLASSES = (SUPPLE_OT_show_anatomy, SUPPLE_OT_live)

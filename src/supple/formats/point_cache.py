@@ -379,15 +379,15 @@ def _read_abc(path: Path, size: int) -> PointCache:
     _check_alembic(path)
     from alembic3d.Abc import IArchive
 
-    found: list[tuple[Any, Floats]] = []
-    _find_meshes(IArchive(os.fspath(path)).getTop(), np.eye(4), found)
-    counts = {schema.getNumSamples() for schema, _ in found}
-    if not found or len(counts) > 1 or not min(counts):
-        why = "meshes with different numbers of samples" if found else "no polygon mesh"
+    meshes: list[tuple[Any, Floats]] = []
+    _find_meshes(IArchive(os.fspath(path)).getTop(), np.eye(4), meshes)
+    counts = {schema.getNumSamples() for schema, _ in meshes}
+    if not meshes or len(counts) > 1 or not min(counts):
+        why = "meshes with different numbers of samples" if meshes else "no polygon mesh"
         raise FormatError(f"{path.name}: has {why}; export the baked mesh alone")
-    times = np.array([_sample_time(found[0][0], k) for k in range(counts.pop())])
+    times = np.array([_sample_time(meshes[0][0], k) for k in range(counts.pop())])
     frames = [
-        np.concatenate([_sample(schema, place, k) for schema, place in found])
+        np.concatenate([_sample(schema, place, k) for schema, place in meshes])
         for k in range(len(times))
     ]
     if len({len(frame) for frame in frames}) > 1:

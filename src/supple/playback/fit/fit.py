@@ -213,8 +213,8 @@ def fitted(
     if source.model is not None:
         raise SuppleError("a fit needs the character's file, not a model")
     start = _Start.of(character, options)
-    asked = options | {"quality": "live"}
-    request = BakeRequest.of("fit", source, None, row.name, None, keep, asked)
+    live_options = options | {"quality": "live"}
+    request = BakeRequest.of("fit", source, None, row.name, None, keep, live_options)
     playing = request.playing
     plan = bake_plan(character, motion, **playing, engine=row.name)
     matched = fit_target(
@@ -223,12 +223,16 @@ def fitted(
     parts = _parts(character, matched, regions)
     plan, begin = _part(plan, matched, row.name)
     ready, stepping = request.model_and_options(row, progress)
-    with warnings.catch_warnings(), reported_progress(progress) as tell, single_threaded():
+    with (
+        warnings.catch_warnings(),
+        reported_progress(progress) as report_progress,
+        single_threaded(),
+    ):
         warnings.simplefilter("ignore", SuppleWarning)
         run = LiveRun(character, ready.model, plan, stepping)
         comparison = Comparison.of(parts, run, matched, begin)
-        problem = FitProblem(run, comparison, ready.model, stepping["feel"], tell)
-        x = _rounded(least_squares_search(problem, tell))
+        problem = FitProblem(run, comparison, ready.model, stepping["feel"], report_progress)
+        x = _rounded(least_squares_search(problem, report_progress))
         before, after = problem.offsets(np.zeros(len(x))), problem.offsets(x)
     result = Fit(
         character,
@@ -308,8 +312,8 @@ class _Start:
         elif anatomy is None:
             raise SuppleError("a fit writes an anatomy file; leave out anatomy none")
         else:
-            found = anatomy_of(character) if anatomy == ANATOMY else anatomy
-            entries = dict(found if isinstance(found, Mapping) else found.entries)
+            regions = anatomy_of(character) if anatomy == ANATOMY else anatomy
+            entries = dict(regions if isinstance(regions, Mapping) else regions.entries)
             options["anatomy"] = entries
         if swing:
             raise SuppleError("a fit finds the stiffness; leave out the swing")
@@ -324,9 +328,9 @@ class _Start:
         feel: dict[str, Any] = {"flesh": self.flesh}
         regions = {name: dict(each) for name, each in self.given.get(FELT_REGIONS, {}).items()}
         for k, part in enumerate(parts):
-            whole = part.weights is None
-            old = self.given if whole else regions.get(part.region, {})
-            new = feel if whole else regions.setdefault(part.region, {})
+            is_all_flesh = part.weights is None
+            old = self.given if is_all_flesh else regions.get(part.region, {})
+            new = feel if is_all_flesh else regions.setdefault(part.region, {})
             factors = np.exp(x[[k, count + k]]).tolist()
             for (name, limits), factor in zip(FEEL_LIMITS.items(), factors, strict=True):
                 value = float(np.clip(old.get(name, 1.0) * factor, *limits))

@@ -55,21 +55,21 @@ def swing_goals(character: Character, swing: Swing) -> tuple[SwingGoal, ...]:
         as ``"tail"``, ``"belly"`` or ``"back"``, meshes, materials or painted maps.
     """
     size, lengths = character.surface.size, _by_region(swing)
-    found: list[SwingGoal] = []
+    goals: list[SwingGoal] = []
     names = SkinParts(character, "swing")
     rest = np.ones(len(character.surface.vertices), bool)
     for region, value in lengths.items():
         if region != ALL:
             mask, weights = names.part(region)
-            found.append(SwingGoal(region, mask, weights, _length(region, value, size)))
+            goals.append(SwingGoal(region, mask, weights, _length(region, value, size)))
             rest &= ~mask
     if ALL in lengths:
         if not rest.any():
             raise SuppleError(
                 "swing: the regions cover all of the skin; leave out the peak of the whole skin"
             )
-        found.append(SwingGoal(ALL, rest, None, _length(ALL, lengths[ALL], size)))
-    return tuple(found)
+        goals.append(SwingGoal(ALL, rest, None, _length(ALL, lengths[ALL], size)))
+    return tuple(goals)
 
 
 def _by_region(swing: Swing) -> dict[str, Any]:

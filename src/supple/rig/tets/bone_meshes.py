@@ -110,9 +110,9 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
             nearest = inner[np.linalg.norm(vertices[inner] - points.mean(axis=0), axis=1).argmin()]
             inside[nearest], owner[nearest] = True, bone
     body = components(mesh.tets, len(mesh.vertices))
-    met = np.zeros(int(body.max()) + 1, bool)
-    np.logical_or.at(met, body, inside[mesh.tets].any(axis=1))
-    alone = np.unique(mesh.tets[~met[body]])
+    has_bone = np.zeros(int(body.max()) + 1, bool)
+    np.logical_or.at(has_bone, body, inside[mesh.tets].any(axis=1))
+    alone = np.unique(mesh.tets[~has_bone[body]])
     if len(alone):
         _, triangle, _ = igl.point_mesh_squared_distance(
             mesh.vertices[alone], surface.vertices, surface.triangles
