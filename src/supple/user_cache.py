@@ -109,10 +109,10 @@ def cached(
             value = kind.read(path)
             os.utime(path)
             return Cached(value, path, True)
-    made = make()
-    if path is not None and not _stored(kind, path, label, made):
+    result = make()
+    if path is not None and not _stored(kind, path, label, result):
         path = None
-    return Cached(made, path, False)
+    return Cached(result, path, False)
 
 
 def keep(

@@ -277,8 +277,10 @@ def checked_target(given: str, output: Path | None) -> Path:
         output = Path(f"{stem}_soft{suffix}")
     row = BAKED_MOTIONS.find(output)
     if row is None:
-        known = ", ".join(BAKED_MOTIONS.suffixes())
-        raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {known}')
+        suffixes = ", ".join(BAKED_MOTIONS.suffixes())
+        raise SuppleError(
+            f'{output}: "{output.suffix}" files are not written; use one of {suffixes}'
+        )
     if row.library and find_spec(row.library) is None:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
     check_place(output, None if again else file)  # a baked file contains the original

@@ -395,20 +395,20 @@ def _read_abc(path: Path, size: int) -> PointCache:
     return PointCache(np.array(frames), _finite(path, times), {})
 
 
-def _find_meshes(node: Any, place: Floats, found: list[tuple[Any, Floats]]) -> None:
-    """Collect polygon meshes below a node with their transforms (4, 4), rows times matrix."""
+def _find_meshes(node: Any, place: Floats, meshes: list[tuple[Any, Floats]]) -> None:
+    """Append polygon meshes below a node with their transforms (4, 4), rows times matrix."""
     from alembic3d.AbcGeom import IPolyMesh, IXform
 
     for k in range(node.getNumChildren()):
         child, header = node.getChild(k), node.getChildHeader(k)
         if IPolyMesh.matches(header):
-            found.append((IPolyMesh(node, header.getName()).getSchema(), place))
+            meshes.append((IPolyMesh(node, header.getName()).getSchema(), place))
         elif IXform.matches(header):
             matrix = IXform(node, header.getName()).getSchema().getValue().getMatrix()
             rows = [[matrix[i][j] for j in range(4)] for i in range(4)]
-            _find_meshes(child, np.array(rows) @ place, found)
+            _find_meshes(child, np.array(rows) @ place, meshes)
         else:
-            _find_meshes(child, place, found)
+            _find_meshes(child, place, meshes)
 
 
 def _sample(schema: Any, place: Floats, k: int) -> Singles:

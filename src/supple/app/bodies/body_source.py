@@ -82,10 +82,10 @@ def read_body_source(
     if suffix == BODY_MODEL:
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
     if TETS.find(file) is None:
-        known = ", ".join((*_surface_suffixes(), *TETS.suffixes()))
+        suffixes = ", ".join((*_surface_suffixes(), *TETS.suffixes()))
         raise FormatError(
             f'{file.name or given!r}: bodies are not made from "{file.suffix}" files; use one of '
-            f"{known}, or {', '.join(STVK_SCENES)}"
+            f"{suffixes}, or {', '.join(STVK_SCENES)}"
         )
     if filling.given:
         raise SuppleError(

@@ -84,8 +84,8 @@ class Comparison:
         """Return the RMS distance of a part's displacements, relative to the target's."""
         if offsets is None:
             return DIVERGED
-        away = (offsets - self.target)[self.frames][:, part.mask]
-        return _rms(away) / max(self.scale(part), 1e-300)
+        difference = (offsets - self.target)[self.frames][:, part.mask]
+        return _rms(difference) / max(self.scale(part), 1e-300)
 
 
 def _rms(vectors: Singles) -> float:

@@ -110,8 +110,8 @@ def fit_target(
     for clock, unit, axis in product(clocks, UNITS, AXES):
         poses = np.clip(clock[sample], motion.times[0], motion.times[-1])
         rig = _rig(character, motion, poses)
-        away = _placed(frames[sample], points, unit, axis) - rig
-        distance = float(np.median(np.sqrt(np.einsum("tni,tni->tn", away, away))))
+        displacement = _placed(frames[sample], points, unit, axis) - rig
+        distance = float(np.median(np.sqrt(np.einsum("tni,tni->tn", displacement, displacement))))
         if distance < 0.999 * best:
             best, reading = distance, (clock, unit, axis)
     clock, unit, axis = reading
@@ -163,8 +163,10 @@ def _frames(
             times = times[0] + np.arange(len(times)) / usual
         return path.name, cache.frames, times
     if CHARACTERS.find(path) is None:
-        known = ", ".join([*CACHES, *CHARACTERS.suffixes()])
-        raise SuppleError(f'{path.name}: cannot fit to "{path.suffix}" files; use one of {known}')
+        suffixes = ", ".join([*CACHES, *CHARACTERS.suffixes()])
+        raise SuppleError(
+            f'{path.name}: cannot fit to "{path.suffix}" files; use one of {suffixes}'
+        )
     with warnings.catch_warnings():  # the same as of the character
         warnings.simplefilter("ignore", SuppleWarning)
         other = load(path, flesh=True, metres_per_unit=metres)

@@ -77,9 +77,9 @@ def _by_region(swing: Swing) -> dict[str, Any]:
     if isinstance(swing, Mapping):
         lengths = {str(region): value for region, value in swing.items()}
     else:
-        words = list(swing) if isinstance(swing, list | tuple) else [swing]
+        values = list(swing) if isinstance(swing, list | tuple) else [swing]
         lengths = {}
-        for word in words:
+        for word in values:
             region, _, value = word.rpartition("=") if isinstance(word, str) else (ALL, "", word)
             lengths[region.strip() or ALL] = value
     lengths = {ALL if name.lower() == ALL else name: value for name, value in lengths.items()}
@@ -95,10 +95,10 @@ def _length(region: str, value: Any, size: float) -> float:
     try:
         metres = float(number) * {"": size, "%": size / 100, **UNITS}[unit]
     except (ValueError, KeyError):
-        known = ", ".join(UNITS)
+        units = ", ".join(UNITS)
         raise SuppleError(
             f"swing of {short_name(region)} is {shown(value, 30)}; use a part of the size such as "
-            f"3% or 0.03, or a length in {known}, such as 4cm"
+            f"3% or 0.03, or a length in {units}, such as 4cm"
         ) from None
     if not LEAST * size <= metres <= MOST * size:
         raise SuppleError(
