@@ -101,7 +101,7 @@ def _shape() -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", INTEGRATORS)
-def test_a_stiff_spring_is_stepped_as_the_rows_stage_says(name):
+def test_a_stiff_spring_is_stepped_by_the_stage_of_the_row(name):
     """All stages of a step end after τ = stage · h, and damp or keep what is fast."""
     lengths = []
 
@@ -360,7 +360,7 @@ def test_forces_outside_the_step_are_refused(registered, part):
         registered(dataclasses.replace(MIDPOINT, forces_at=part))
 
 
-def test_a_row_in_place_of_its_name_says_what_to_do(registered):
+def test_a_row_in_place_of_its_name_is_an_error_with_a_remedy(registered):
     with pytest.raises(SuppleError, match=r"by name; call register_integrator .* use 'mine'"):
         supple.FullSimulator(PENDULUM, fixed=HELD, integrator=theta(0.6))
     registered(theta(0.6))
@@ -388,7 +388,7 @@ def test_error_constants_follow_from_the_coefficients(name, ratio):
         assert row.error_constant(ratio) == pytest.approx(formula)
 
 
-def test_an_engine_says_why_it_does_not_step_a_row(registered):
+def test_an_engine_that_does_not_step_a_row_raises_the_reason(registered):
     registered(TR_BDF2)
     for engine in (StepOptions, lambda **o: supple.StvkSimulator(_stvk(), **o)):
         with pytest.raises(SuppleError, match="'tr-bdf2' has several stages; this engine steps b"):

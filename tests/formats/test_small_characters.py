@@ -51,7 +51,7 @@ def written(folder, content, name="skeleton_rig.json"):
 
 
 @pytest.mark.parametrize("where", ["walk.json", "anim/walk.json"])
-def test_bones_carry_the_surface_as_their_transforms_say(where, tmp_path):
+def test_bones_carry_the_surface_by_their_transforms(where, tmp_path):
     (tmp_path / "anim").mkdir()
     (tmp_path / where).write_text(json.dumps({"P": moved().tolist()}))
     written(tmp_path, {"unrelated": 1}, "settings.json")

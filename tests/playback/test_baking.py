@@ -251,7 +251,7 @@ def test_softer_flesh_moves_more_and_the_stiffest_is_the_rig():
     assert np.abs(offsets(rigid)).max() < 1e-4
 
 
-def test_presets_scale_what_the_size_says_and_numbers_replace_it():
+def test_presets_scale_the_stiffness_for_the_size_and_numbers_replace_it():
     character = jointed_arm()
     usual = float(np.asarray(flesh_material(character.surface.size).young))
     for name, factor in (("firm", 4.0), ("normal", 1.0), ("soft", 0.4), ("jelly", 0.15)):
@@ -470,7 +470,7 @@ def test_the_liveliest_motion_is_that_of_the_largest_accelerations_whatever_its_
     assert 0 < values["slow"] < values["wild"]
 
 
-def test_liveliness_does_not_see_cuts_nor_size():
+def test_liveliness_does_not_depend_on_cuts_or_size():
     calm = np.zeros((40, 1))
     times = np.arange(40) / 20
     roots = np.tile(np.eye(4), (40, 1, 1))

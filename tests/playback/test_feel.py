@@ -127,7 +127,7 @@ def test_the_full_simulation_has_the_local_stiffness_of_a_build(
     assert np.abs(felt.frames - built).max() < 2e-3 * moved
 
 
-def test_a_stiffness_beyond_the_range_is_built_and_says_so(body: Character):
+def test_a_stiffness_beyond_the_range_is_built_and_reported(body: Character):
     ready(body)
     for young in (1e12, np.full(len(body.surface.vertices), 1e12)):
         far = ready(body, young=young)
@@ -136,14 +136,14 @@ def test_a_stiffness_beyond_the_range_is_built_and_says_so(body: Character):
         assert far.reason == BEYOND
 
 
-def test_a_build_says_which_option_made_it_necessary(body: Character):
+def test_a_build_reports_which_option_made_it_necessary(body: Character):
     ready(body)
     other = ready(body, modes=7)
     assert (other.kept, other.reason) == (False, "modes changed")
     assert ready(body, modes=7).reason == ""
 
 
-def test_the_command_says_that_nothing_was_built(body: Character, monkeypatch, capfd, tmp_path):
+def test_the_command_reports_that_nothing_was_built(body: Character, monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     save_character(figure().character(), Path("body.glb"), swings="chest")
     small: dict[str, Any] = {"tets": 600, "modes": 6, "poses": ["1"], "quality": "live"}

@@ -79,7 +79,7 @@ def test_stiffness_and_damping_of_two_regions_are_recovered(result: Fit):
         assert row.distance < 0.05 < row.before
 
 
-def test_a_bake_with_the_file_is_as_near_as_the_fit_said(
+def test_a_bake_with_the_file_is_as_near_as_the_fit_reports(
     body: Character, target: BakedMotion, result: Fit, tmp_path: Path
 ):
     path = tmp_path / "a.anatomy.json"
@@ -161,7 +161,7 @@ def test_a_target_that_does_not_fit_the_skin_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_target_that_covers_a_part_says_so(body: Character, target: BakedMotion):
+def test_a_target_that_covers_a_part_is_a_warning(body: Character, target: BakedMotion):
     with pytest.warns(SuppleWarning, match="covers 0.5 of 1 s"):
         read_again(target.frames[:16].copy(), body)
 

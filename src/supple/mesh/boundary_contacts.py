@@ -106,7 +106,7 @@ def _inside_another_part(boundary: PosedBoundary, step: float) -> Bools:
 
 
 def _candidates(boundary: PosedBoundary, distance: float) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield blocks of vertices: the first, and CSR lists of triangles that may be near each."""
+    """Yield the first vertex of each block, and CSR lists of triangles that may be near each."""
     corners = boundary.points[boundary.triangles]
     middles = corners.mean(axis=1)
     radius = np.linalg.norm(corners - middles[:, None], axis=2).max()

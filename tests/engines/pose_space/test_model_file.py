@@ -389,7 +389,7 @@ CLOSED = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
         (texts_with(checksum=""), "has changed since it was written"),
     ],
 )
-def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
+def test_a_damaged_file_is_an_error_with_the_reason(tmp_path, data, message):
     path = tmp_path / "rat.supple"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=rf"^rat\.supple: .*{message}"):
@@ -437,7 +437,7 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
         (lambda h, t: t["mass_products.mask"].__setitem__(0, 0), "but its mask has"),
     ],
 )
-def test_a_file_edited_by_somebody_who_signs_it_is_still_refused(change, message):
+def test_an_edited_file_with_a_valid_checksum_is_still_refused(change, message):
     with pytest.raises(SuppleError, match=message):
         unpacked(signed(change))
 

@@ -48,7 +48,7 @@ class BodySource:
     fixed_by: str = ""  # name of the scene or file that lists them
     modes: int | None = None
     embedding: Any = None
-    """Of a filled surface: sparse weights of the mesh's vertices, a row per vertex of the file."""
+    """Sparse weights of the mesh's vertices, a row per vertex of the file, for a filled surface."""
 
 
 def _surface_suffixes() -> tuple[str, ...]:

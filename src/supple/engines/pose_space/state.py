@@ -30,7 +30,7 @@ class StateArrays(NamedTuple):
     """(n, r) q and v one time step earlier, for two-step integrators."""
     pose: Floats
     root: Floats
-    """(n, s) and (n, 4, 4), at the last step."""
+    """(n, s) poses and (n, 4, 4) roots at the last step."""
     weights: Floats
     """(n, m) weights of the model's poses at `pose`."""
     rest: PointHistory

@@ -1,4 +1,4 @@
-"""Why a model of a character is built although the cache has another one."""
+"""Reason why a model of a character is built although the cache has another model of it."""
 
 from __future__ import annotations
 

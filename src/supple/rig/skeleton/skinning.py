@@ -56,7 +56,7 @@ class LinearBlend(NamedTuple):
     weights: Floats
     """(n, k) weights of these joints."""
     matrices: Floats
-    """(J, 4, 4) from bound to posed."""
+    """(J, 4, 4) transforms from bound to posed positions."""
 
 
 class SkinnedRig:

@@ -194,7 +194,7 @@ class AnatomyPanel:
 class _BarLog(BuildLog):
     """Show a build's progress as a bar and a line of text.
 
-    Once the page was closed, raise SuppleError, which stops the build.
+    Raise SuppleError, which stops the build, once the page has been closed.
     """
 
     def __init__(self, bar: Any, line: Any, ended: threading.Event) -> None:

@@ -53,7 +53,7 @@ class FrictionInputs(NamedTuple):
     """(o, 9) `RootFrameObstacles.motions`."""
     loads: Singles
     places: Floats
-    """(o, n̄) and (n̄, 3), of `ContactResult`."""
+    """(o, n̄) normal forces in N and (n̄, 3) positions, of `ContactResult`."""
 
 
 @compiled
