@@ -241,8 +241,8 @@ def test_local_factors_are_reset_by_a_feel_without_them():
 @pytest.mark.parametrize(
     ("feel", "said"),
     [
-        (Feel(5e3), "flesh 5e.03 times as stiff as its model is beyond .*; it is 1000 times"),
-        (Feel(1.0, np.array([1e-5, 1.0])), "flesh 1e-05 times .*; it is 0.001 times"),
+        (Feel(5e3), "flesh 5e.03 times as stiff as its model is beyond .*; it is made 1000 times"),
+        (Feel(1.0, np.array([1e-5, 1.0])), "flesh 1e-05 times .*; it is made 0.001 times"),
     ],
 )
 def test_a_stiffness_that_simulators_cut_is_a_warning(feel: Feel, said: str):

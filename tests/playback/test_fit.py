@@ -178,7 +178,7 @@ def test_what_no_flesh_could_do_is_refused(
     ("options", "said"),
     [
         ({"engine": "rig-space"}, "no stiffness and damping by region"),
-        ({"anatomy": None}, "leave out the anatomy none"),
+        ({"anatomy": None}, "leave out anatomy none"),
         ({"regions": ["hisp"]}, 'regions: .* has no "hisp"; did you mean "hips"'),
     ],
 )
