@@ -196,8 +196,8 @@ def test_handles_may_hold_every_vertex():
 @pytest.mark.parametrize(
     ("handles", "said"),
     [
-        ([], "a list of handles, at least one"),
-        (5, "a list of handles, at least one"),
+        ([], "a list of at least one handle"),
+        (5, "a list of at least one handle"),
         ([[0], [[1], [2, 3]]], "handle 1 must be a list"),
         ([[]], "handle 0 must be a list of vertex numbers, at least one"),
         ([[0], [1.5]], "handle 1 must be a list"),

@@ -259,7 +259,9 @@ def test_a_pose_between_has_the_tets_of_the_poses() -> None:
 
     middle = (it.rest, it.pose[2])
     refused(
-        "intermediate pose 0 has other tets", cubature, Between(body, *middle, (0, 1), [0.5, 0.5])
+        "the bodies of intermediate pose 0 and pose 0 have different tets",
+        cubature,
+        Between(body, *middle, (0, 1), [0.5, 0.5]),
     )
     cases: list[tuple[Any, str]] = [
         ((0, 1, 1), "3 ends"),

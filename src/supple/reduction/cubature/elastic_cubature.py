@@ -355,7 +355,8 @@ def _checked_poses(
     listed = [bodies] * m if isinstance(bodies, ElasticBody) else list(bodies)
     if m == 0 or len(listed) != m or len(bases) != m:
         raise SuppleError(
-            f"{len(listed)} bodies, {m} rest shapes and {len(bases)} bases; give each per pose"
+            f"{len(listed)} bodies, {m} rest shapes and {len(bases)} bases; "
+            "give one of each per pose"
         )
     poses = [
         PoseForces.of(listed[i], rests[i], bases[i], regions, name=f"pose {i}") for i in range(m)
