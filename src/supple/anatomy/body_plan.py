@@ -121,8 +121,8 @@ def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> Te
 
     An edge of a tet is a bridge if the skin points nearest to its ends move relatively by more than
     half a cell over the motions, are more than three times farther apart along the skin than
-    straight, and the segment between them leaves the body. Tets that contain vertices of the skin
-    are kept.
+    straight, and the segment between them leaves the body. Bridging tets are kept where skin would
+    be far from all others.
     """
     frames = character.sampled_poses()
     if len(frames) < 2:
@@ -205,7 +205,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """Return the mask (T,) of tets to keep: all except bridging tets without skin vertices."""
+    """Return the mask (T,) of tets to keep: bridging tets only where skin is far from others."""
     kept = ~bridging
     if not kept.any():
         return kept

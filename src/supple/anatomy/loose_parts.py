@@ -116,9 +116,9 @@ class Components:
     @property
     def machine(self) -> bool:
         """Whether components on one joint each make up most of the skin, as in a robot."""
-        on_one_joint = self.main >= 0
-        enough = len(np.unique(self.main[on_one_joint])) >= MACHINE_JOINTS
-        return enough and float(self.shares[on_one_joint].sum()) > MACHINE
+        whole = self.main >= 0
+        enough = len(np.unique(self.main[whole])) >= MACHINE_JOINTS
+        return enough and float(self.shares[whole].sum()) > MACHINE
 
     def rigid_regions(self, regions: SkinRegions) -> Bools | None:
         """Return the mask (k,) of a machine's rigid regions; None for other bodies."""

@@ -67,8 +67,8 @@ class SkinParts:
         Names are joints with wildcards, roles of the anatomy such as ``"tail"``, the sides
         ``"belly"`` and ``"back"``, meshes, materials, and painted maps.
         """
-        for weights_of in (self._of_joints, self._of_anatomy, self._of_labels, self._of_maps):
-            weights = weights_of(name.lower())
+        for found in (self._of_joints, self._of_anatomy, self._of_labels, self._of_maps):
+            weights = found(name.lower())
             if weights is not None and weights.max(initial=0.0) > 0:
                 return self._mask(weights), weights
         known = [*self._joints, *ROLES, *SIDES, *self._labels(), *self._character.painted]

@@ -257,8 +257,8 @@ def pose_materials(
         [field[pose] if field.ndim == 2 else field for field in constants.values()]
         for pose in range(n_poses if per_pose else 1)
     ]
-    materials = tuple(replace(material, young=one, poisson=other) for one, other in rows)
-    return materials if per_pose else materials * n_poses
+    made = tuple(replace(material, young=one, poisson=other) for one, other in rows)
+    return made if per_pose else made * n_poses
 
 
 def interpolated_material(materials: Sequence[Material], weights: ArrayLike) -> Material:

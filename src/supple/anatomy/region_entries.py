@@ -118,10 +118,8 @@ def read_feel(path: str | Path) -> dict[str, Any]:
         if key == "flesh":
             _one_of(f"{name}: {FEEL}", key, value, tuple(FLESH_PRESETS))
         elif key == "swing":
-            is_list_of_strings = isinstance(value, list) and all(
-                isinstance(each, str) for each in value
-            )
-            if not is_list_of_strings or not 0 < len(value) <= MOST_GOALS:
+            words = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            if not words or not 0 < len(value) <= MOST_GOALS:
                 raise FormatError(f'{name}: swing must be a list such as ["3%", "belly=4cm"]')
         elif key == FELT_REGIONS:
             _check_felt_regions(f"{name}: {FEEL}", value)

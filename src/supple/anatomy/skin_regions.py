@@ -274,11 +274,11 @@ class _Borders:
 
         total = summed(np.ones(len(ends)))
         middles = 0.5 * (bound[ends[:, 0]] + bound[ends[:, 1]])
-        total_weight = np.maximum(total, 1e-300)
-        gates = np.stack([summed(axis) / total_weight for axis in middles.T], axis=-1)
+        met = np.maximum(total, 1e-300)
+        gates = np.stack([summed(axis) / met for axis in middles.T], axis=-1)
         apart = total <= 0
         gates[apart] = (0.5 * (centres[:, None] + centres[None]))[apart]
-        mean = summed(0.5 * (thick[ends[:, 0]] + thick[ends[:, 1]])) / total_weight
+        mean = summed(0.5 * (thick[ends[:, 0]] + thick[ends[:, 1]])) / met
         return cls(np.where(apart, 0.0, mean), total, gates)
 
 

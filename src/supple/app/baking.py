@@ -208,8 +208,8 @@ def _measure_distances(
 ) -> None:
     """Add the distance between live and final quality to each report, measured or cached.
 
-    `live` bakes with the reduced model `kept` for comparison; without a reduced model nothing is
-    added. Errors become warnings, because the bakes are already complete.
+    `live` is the request of live bakes, with the reduced model `kept`, for comparison; without a
+    reduced model nothing is added. Errors become warnings, because the bakes are already complete.
     """
     if kept is None or kept.model.engine != live.live.name:
         return

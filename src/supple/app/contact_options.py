@@ -43,7 +43,7 @@ class ContactOptions:
     with 0 the body is limp (soft-skeleton)."""
     root: Literal["driven", "tracked", "free"] | None = None
     """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
-    by springs, as other bones do; free moves by gravity and contact alone (soft-skeleton)."""
+    by springs, as other bones do; free does not follow it (soft-skeleton)."""
     self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
     """Contact between parts of the body, on by default (soft-skeleton)."""
     joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None
