@@ -184,7 +184,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
                 yield f"{name}.{node.name}", node
 
 
-def test_functions_are_short_or_say_why_not():
+def test_functions_are_short_or_listed_with_a_reason():
     long = {
         n for n, node in functions() if (node.end_lineno or 0) - node.lineno > MOST_FUNCTION_LINES
     }

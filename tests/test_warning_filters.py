@@ -28,4 +28,4 @@ def test_calm_clips_fail_no_test(text: str):
 
 def test_a_missed_swing_fails_a_test():
     with pytest.raises(SuppleWarning):
-        warnings.warn('motion "a": swing of all is 3 % in place of 4', SuppleWarning, stacklevel=1)
+        warnings.warn('motion "a": swing of all is 3 % instead of 4', SuppleWarning, stacklevel=1)

@@ -35,7 +35,7 @@ def _listen(*_: object) -> None:
 
 
 def unregister() -> None:
-    """Remove them from Blender."""
+    """Remove operators, panels and preferences from Blender."""
     bpy.app.handlers.load_post.remove(_listen)
     bpy.msgbus.clear_by_owner(_CLASSES)
     for each in reversed(_CLASSES):

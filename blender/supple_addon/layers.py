@@ -83,7 +83,8 @@ def _add_layer(
 
 
 def sampled_objects(sample: Sample) -> tuple[bpy.types.Object, list[bpy.types.Object]]:
-    """Return armature and meshes of a sample by name: the user may have changed them since."""
+    """Return the armature and meshes of a sample by name, as the user may have replaced the
+    objects."""
     objects = []
     for name in (sample.name, *(mesh.name for mesh in sample.meshes)):
         objects.append(bpy.data.objects.get(name))

@@ -154,7 +154,7 @@ def _file_stiffness(path: str | None) -> float:
 
 
 def _adopt(name: str, printed: str, kept: KeptAnatomy) -> None:
-    """Adopt stiffness, damping and a saved anatomy, in which the stiffness may be stored."""
+    """Adopt stiffness, damping and the saved anatomy file, which may contain the stiffness."""
     armature = bpy.data.objects.get(name)
     try:
         figures = json.loads(printed.partition("\n")[2])
@@ -163,11 +163,11 @@ def _adopt(name: str, printed: str, kept: KeptAnatomy) -> None:
         return
     if armature is None:
         return
-    own = armature.supple
+    settings = armature.supple
     if file := kept.saved():
-        own.anatomy = file
-    own.stiffness *= factor * kept.stiffness / _file_stiffness(own.options().anatomy)
-    own.damping = damping
+        settings.anatomy = file
+    settings.stiffness *= factor * kept.stiffness / _file_stiffness(settings.options().anatomy)
+    settings.damping = damping
 
 
 CLASSES = (SUPPLE_OT_show_anatomy, SUPPLE_OT_live)

@@ -190,13 +190,13 @@ def _summary(figures: list[dict[str, Any]]) -> str:
     """Describe runs of the command: shapes that were added, and how far flesh moves and where."""
     added = sum(each["added"] for each in figures)
     off = max((each.get("error") or 0 for each in figures), default=0)
-    kept = f"{added} shapes, within {100 * off:.2f} % of the size"
+    summary = f"{added} shapes, within {100 * off:.2f} % of the size"
     calm = "flesh hardly moves; try a livelier clip, softer flesh or a smaller Error"
     names = {"flesh_moves": "flesh ", "flesh_truth": ""}
     moves = [f"{names[key]}{each[key]}" for each in figures for key in names if key in each]
     if not added and moves:
         return "; ".join(moves)
-    return "; ".join([kept if added else calm, *moves])
+    return "; ".join([summary if added else calm, *moves])
 
 
 def _of_many(steps: Steps[Any], number: int, count: int) -> Steps[Any]:

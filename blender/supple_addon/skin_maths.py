@@ -80,22 +80,22 @@ def local_transforms(
     count, bones = poses.shape[:2]
     places, turns = np.zeros((count, bones, 3)), np.zeros((count, bones, 4))
     scales = np.ones((count, bones, 3))
-    made = np.zeros_like(poses)
+    composed = np.zeros_like(poses)
     for bone, parent in enumerate(parents):
         local = poses[:, bone]
-        above = made[:, parent] if parent >= 0 else None
+        above = composed[:, parent] if parent >= 0 else None
         if above is not None:
             flat = np.abs(np.linalg.det(above[:, :3, :3])) < FLAT**3
             local = np.linalg.inv(np.where(flat[:, None, None], np.eye(4), above)) @ local
             local[flat] = np.linalg.inv(rest[parent]) @ rest[bone]
         places[:, bone], turns[:, bone], scales[:, bone] = decompose(local)
-        made[:, bone] = compose(places[:, bone], turns[:, bone], scales[:, bone])
+        composed[:, bone] = compose(places[:, bone], turns[:, bone], scales[:, bone])
         if above is not None:
-            made[:, bone] = above @ made[:, bone]
+            composed[:, bone] = above @ composed[:, bone]
     steps = np.einsum("tjk,tjk->tj", turns[1:], turns[:-1])
     signs = np.cumprod(np.where(steps < 0, -1.0, 1.0), axis=0)
     turns[1:] *= signs[..., None]
-    return (places, turns, scales), made
+    return (places, turns, scales), composed
 
 
 class Skin:

@@ -36,11 +36,11 @@ def import_takes(path: str) -> None:
     bpy.ops.import_scene.fbx(filepath=path, use_custom_props=False)  # .fbx files have none of ours
     if not bpy.data.objects:
         raise Problem("has nothing that Blender imports")
-    known = _take_names(path)
+    take_names = _take_names(path)
     _drop_flesh()
     for owner in _owners():
         for action in _actions(owner):
-            action[TAKE] = _take_of(action.name.removeprefix(f"{owner.name}|"), known)
+            action[TAKE] = _take_of(action.name.removeprefix(f"{owner.name}|"), take_names)
     for rig in (each for each in bpy.data.objects if each.type == "ARMATURE"):
         mine = _actions(rig)
         takes = [each[TAKE] for each in mine]

@@ -127,8 +127,8 @@ def checked_indices(what: str, listed: ArrayLike, count: int) -> Ints:
         raise SuppleError(f"{what} must be a list of whole numbers, one index per entry")
     if indices.size and not (indices.min() >= 0 and indices.max() < count):
         worst = indices[(indices < 0) | (indices >= count)][0]
-        known = f"use 0 to {count - 1}" if count else "there are none"
-        raise SuppleError(f"{what} {worst} does not exist; {known}")
+        advice = f"use 0 to {count - 1}" if count else "there are none"
+        raise SuppleError(f"{what} {worst} does not exist; {advice}")
     return indices.astype(np.int64)
 
 

@@ -31,7 +31,7 @@ class SuppleError(Exception):
 
 
 class FormatError(SuppleError):
-    """File that cannot be read or written: damaged, missing, or of another format than its name."""
+    """File that cannot be read or written: damaged, missing, or in another format."""
 
 
 class MeshError(SuppleError):

@@ -1,9 +1,9 @@
 """Safetensors files: reproducible writing, and reading of untrusted files.
 
 A file has eight bytes with the header's length, the header as JSON (for each array its dtype, shape
-and offsets; texts under "__metadata__"), and the arrays without gaps. The `safetensors` library can
-read these files. It is not used here, because it writes texts in no fixed order and accepts headers
-of 100 MB and repeated names.
+and offsets; strings under "__metadata__"), and the arrays without gaps. The `safetensors` library
+can read these files. It is not used here, because it writes strings in no fixed order and accepts
+headers of 100 MB and repeated names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAME = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> bytes:
-    """Return the bytes of a safetensors file; equal arrays and texts give equal bytes."""
+    """Return the bytes of a safetensors file; equal arrays and strings give equal bytes."""
     # Wide types first, so that every array is aligned, as the format requires.
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {name: texts[name] for name in sorted(texts)}}
@@ -60,7 +60,7 @@ def packed_tensors(tensors: Mapping[str, NDArray], texts: Mapping[str, str]) -> 
 
 
 def header_texts(path: Path) -> dict[str, str]:
-    """Return the texts of a safetensors file by name; FormatError if its header is invalid."""
+    """Return the strings of a safetensors file by name; FormatError if its header is invalid."""
     try:
         if not path.is_file():
             what = "is not a file" if path.exists() else f"there is no such file in {path.parent}"
@@ -81,17 +81,17 @@ def header_texts(path: Path) -> dict[str, str]:
 
 
 def _texts(header: Any) -> dict[str, str]:
-    """Remove the texts ("__metadata__") from a parsed header, and return them by name."""
+    """Remove the strings ("__metadata__") from a parsed header, and return them by name."""
     if not isinstance(header, dict) or len(header) > MOST_TENSORS:
         raise FormatError("its header is not a table of arrays, or far too long")
     texts = header.pop("__metadata__", {})
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        raise FormatError("the metadata in its header are not texts")
+        raise FormatError("the metadata in its header are not strings")
     return texts
 
 
 def unpacked_tensors(data: bytes) -> tuple[Arrays, dict[str, str], memoryview]:
-    """Return arrays by name, texts by name, and the block of bytes of which arrays are views.
+    """Return arrays by name, strings by name, and the block of bytes of which arrays are views.
 
     Raise FormatError if `data` is not one complete safetensors file.
     """

@@ -42,7 +42,7 @@ BUILDING = (*_MODELLING, "playback", "engines", "anatomy", "reduction", "dynamic
 
 @dataclass(frozen=True)
 class CacheKind(Generic[Result]):
-    """How results of one kind are stored.
+    """Storage of results of one kind.
 
     `suffix` is the extension of the files; `packages` are Supple's packages whose source the
     results depend on; ``read(path)`` raises an exception for an invalid file; ``write(path,
@@ -109,10 +109,10 @@ def cached(
             value = kind.read(path)
             os.utime(path)
             return Cached(value, path, True)
-    made = make()
-    if path is not None and not _stored(kind, path, label, made):
+    result = make()
+    if path is not None and not _stored(kind, path, label, result):
         path = None
-    return Cached(made, path, False)
+    return Cached(result, path, False)
 
 
 def keep(

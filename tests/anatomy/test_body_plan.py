@@ -97,7 +97,7 @@ def long_body(spear: float) -> Character:
     return parts.character()
 
 
-def test_flesh_does_not_know_how_long_a_spear_is():
+def test_flesh_does_not_depend_on_the_length_of_a_spear():
     """Cells and sag are those of flesh; the spear's tet was once as long as it."""
     short, long = (plan_body(long_body(spear), 800) for spear in (0.4, 2.0))
     assert abs(typical_edge(long.mesh) / typical_edge(short.mesh) - 1) < 0.05

@@ -142,7 +142,7 @@ def test_skin_that_the_user_made_hard_is_no_warning():
 
 
 @pytest.mark.parametrize("anatomy", [None, ()])
-def test_info_says_that_a_robot_is_mostly_hard(assets: Path, anatomy: tuple[Path, ...] | None):
+def test_info_reports_that_a_robot_is_mostly_hard(assets: Path, anatomy: tuple[Path, ...] | None):
     found = describe(assets / "gltf_characters/RobotExpressive.glb", anatomy)
     said = [each for each in found["defects"] if "85 % of the skin is held hard" in each["what"]]
     assert len(said) == 1

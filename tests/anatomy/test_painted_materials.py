@@ -220,7 +220,7 @@ def test_a_map_is_ambiguous_with_as_many_vertices_as_tets() -> None:
     assert (painted_material(BAR, matrix, values, on="skin") != values).any()
 
 
-def test_a_loose_part_without_paint_gets_the_mean_and_says_so() -> None:
+def test_a_loose_part_without_paint_gets_the_mean_with_a_warning() -> None:
     second = TetMesh(
         np.vstack([BAR.vertices, BAR.vertices + np.array([5, 0, 0])]),
         np.vstack([BAR.tets, BAR.tets + len(BAR.vertices)]),

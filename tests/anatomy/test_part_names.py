@@ -52,12 +52,12 @@ OTHERS = (
 @pytest.mark.parametrize(
     ("name", "role"), [(name, role) for role, names in PARTS.items() for name in names.split()]
 )
-def test_joints_of_many_rigs_say_what_they_move(name: str, role: str):
+def test_names_of_joints_of_many_rigs_indicate_what_they_move(name: str, role: str):
     assert joint_name_role(name) == role
 
 
 @pytest.mark.parametrize("name", [*" ".join(OTHERS).split(), "", "\x00", "\ud800", "arm" * 100_000])
-def test_other_words_say_nothing(name: str):
+def test_other_words_indicate_no_part(name: str):
     assert joint_name_role(name) is None
 
 
@@ -77,7 +77,7 @@ def test_names_with_spaces_are_read_too():
         ("mesh:Cow", None),
     ],
 )
-def test_materials_and_meshes_say_what_they_cover(label: str, role: str | None):
+def test_names_of_materials_and_meshes_indicate_what_they_cover(label: str, role: str | None):
     assert label_role(label) == role
 
 

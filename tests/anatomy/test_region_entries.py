@@ -73,7 +73,7 @@ def test_a_region_made_hard_is_hard_all_over(body: Character, anatomy: Anatomy):
     assert hard.entries["chest"].reasons[-1] == "told"
 
 
-def test_a_hard_region_made_soft_has_flesh_though_names_say_otherwise(body, anatomy):
+def test_a_hard_region_made_soft_has_flesh_in_spite_of_its_name(body, anatomy):
     own = np.flatnonzero(of_region(anatomy, "hand.L"))
     labelled = replace(body, labels={"material:Claws": own})
     assert anatomy_of(labelled).hard[own].all()
@@ -98,7 +98,7 @@ def test_an_anatomy_from_the_same_surface_is_the_same(body: Character, anatomy: 
     assert again.entries == nameless.entries
 
 
-def test_left_and_right_know_each_other_by_name_and_by_place(anatomy: Anatomy):
+def test_left_and_right_are_matched_by_name_and_by_place(anatomy: Anatomy):
     assert anatomy.mirrored["hand.L"] == "hand.R"
     assert anatomy.mirrored["hand.R"] == "hand.L"
     assert "chest" not in anatomy.mirrored
@@ -160,7 +160,7 @@ def test_painted_stiffness_is_a_factor_with_an_anatomy_and_without(body):
         np.testing.assert_allclose(more["young"], factors * usual)
 
 
-def test_rigid_paint_without_an_anatomy_is_said_to_do_nothing(body):
+def test_rigid_paint_without_an_anatomy_is_a_warning(body):
     painted = replace(body, painted={"rigid": np.ones(len(body.surface.vertices))})
     with pytest.warns(SuppleWarning, match="maps need an anatomy"):
         model_options(painted, anatomy=None, tets=600)

@@ -116,7 +116,7 @@ def test_info_lists_the_regions_of_a_file_in_place_of_the_detected_ones(capsys):
     assert {row["joint"]: row["feel"] for row in rows}["chest"] == "hard"
 
 
-def test_info_keeps_a_file_that_somebody_may_have_changed(capsys):
+def test_info_does_not_overwrite_an_anatomy_file(capsys):
     changed("body.anatomy.json", chest="hard")
     before = Path("body.anatomy.json").read_bytes()
     line = refused(capsys, "info", "body.glb", "--anatomy", "body.anatomy.json")

@@ -95,7 +95,7 @@ def test_flesh_moves_and_nothing_tears(assets, name):
     assert (lengths[1] - lengths[0]).max() < 0.03 * size
 
 
-def test_the_bench_has_a_row_for_each_file_and_says_what_fails(assets, monkeypatch, capsys):
+def test_the_bench_has_a_row_for_each_file_and_lists_failures(assets, monkeypatch, capsys):
     small = {"tets": 1500, "modes": 12, "most_poses": 2}
     for name, value in small.items():
         monkeypatch.setitem(ENGINES["pose-space"].bake_options, name, value)

@@ -143,7 +143,7 @@ def test_baking_again_gives_the_same_bytes_from_the_model_that_was_kept(capsys):
     assert Path("one.npz").read_bytes() != Path("three.npz").read_bytes()
 
 
-def test_people_hear_what_was_done_and_the_file_is_named_after_the_character(capsys):
+def test_a_summary_is_printed_and_the_file_is_named_after_the_character(capsys):
     main(["bake", worm(), "--loop", *SMALL])
     said = capsys.readouterr()
     assert said.out == ""
@@ -184,7 +184,7 @@ def test_twice_baked_equals_once_baked_and_remove_gives_the_original(capsys):
         assert why in refused(capsys, name, "--remove")
 
 
-def test_a_character_without_motion_wiggles_and_that_is_said(capsys):
+def test_a_character_without_motion_wiggles_and_this_is_reported(capsys):
     main(["bake", worm(moving=False), "-o", "worm.npz", *SMALL[:4]])
     assert 'no motion; "wiggle" shakes and tilts the character' in capsys.readouterr().err
     assert refused(capsys, "worm.glb", "--motion", "Run").endswith(
@@ -357,7 +357,7 @@ def test_an_interrupt_while_it_writes_leaves_nothing(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("letter", ["f", "B", "H"])
-def test_a_painted_file_says_how_stiff_it_is(letter):
+def test_the_stiffness_painted_in_a_file_is_read(letter):
     surface, _ = bar_mesh().surface()
     grey = np.linspace(0, 1, len(surface.vertices))
     most = {"f": 1, "B": 255, "H": 65535}[letter]
@@ -406,7 +406,7 @@ def test_a_black_box_is_built_each_time_and_a_damaged_model_again(monkeypatch, t
         assert [prepared_model(black, **options).kept for _ in range(2)] == [False, False]
 
 
-def test_the_cache_forgets_what_was_not_used_for_longest(monkeypatch, tmp_path):
+def test_the_cache_removes_the_least_recently_used_model(monkeypatch, tmp_path):
     monkeypatch.setenv("SUPPLE_CACHE", str(tmp_path / "cache"))
     two = replace(character_models._CHARACTER_MODELS, most=2)
     monkeypatch.setattr(character_models, "_CHARACTER_MODELS", two)
@@ -446,7 +446,7 @@ def lively_worm(path: str = "worm.glb") -> str:
     return path
 
 
-def test_without_a_motion_the_liveliest_is_baked_and_the_way_to_others_is_said(capsys):
+def test_without_a_motion_the_liveliest_is_baked_and_the_others_are_listed(capsys):
     main(["bake", lively_worm(), "-o", "run.npz", *SMALL])
     said = " ".join(capsys.readouterr().err.split())
     told = 'motion "run", the liveliest of 3; --all for all of them, --motion for one: idle, walk'
@@ -492,7 +492,7 @@ def test_a_bake_ends_with_where_flesh_moves_and_what_is_hard(capsys):
 
 
 @pytest.mark.filterwarnings("default::supple.errors.SuppleWarning")
-def test_a_clip_in_which_nothing_moves_says_why_and_the_others_where(capsys):
+def test_the_reason_is_reported_for_a_clip_in_which_nothing_moves(capsys):
     main(["bake", lively_worm(), "--all", "--report", "all.html", "--flesh", "soft", *SMALL])
     said = " ".join(capsys.readouterr().err.split())
     assert "idle: moves at most 0.0 mm (0 % of the size): the motion does not move the rig" in said
@@ -502,7 +502,7 @@ def test_a_clip_in_which_nothing_moves_says_why_and_the_others_where(capsys):
     assert "<dt>hard</dt><dd>" in page
 
 
-def test_all_is_refused_beside_what_says_one(capsys):
+def test_all_is_refused_with_options_for_one_motion(capsys):
     lively_worm()
     assert "leave it out for" in refused(capsys, "worm.glb", "--all", "--motion", "run")
     assert "--from and --to are seconds of one" in refused(capsys, "worm.glb", "--all", "--to", "1")
@@ -510,7 +510,7 @@ def test_all_is_refused_beside_what_says_one(capsys):
     assert "each_run.npz" in refused(capsys, "worm.glb", "--all", "-o", "each.npz")
 
 
-def test_final_says_how_short_its_steps_were_and_how_far_a_known_live_bake_is(capsys, monkeypatch):
+def test_final_reports_its_sub_steps_and_the_distance_of_a_known_live_bake(capsys, monkeypatch):
     monkeypatch.setenv("SUPPLE_CACHE", str(Path("cache").resolve()))
     short = ("--from", "0.1", "--to", "0.25", "--tets", "300")
     main(["bake", worm(), "-o", "unknown.npz", "--quality", "final", "--json", *short])
@@ -567,7 +567,7 @@ def _check_a_distance_is_never_worth_a_bake(capsys: Any, short: tuple[str, ...])
         main(["bake", "worm.supple", "-o", "c.npz", *short])
     said = capsys.readouterr()
     assert "live_distance" not in json.loads(said.out)
-    assert "the distance of live from final is unknown: Unable to allocate" in said.err
+    assert "live and final quality cannot be compared: Unable to allocate" in said.err
     with np.load("b.npz") as one, np.load("c.npz") as other:
         np.testing.assert_array_equal(one["frames"], other["frames"])
 

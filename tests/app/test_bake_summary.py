@@ -69,7 +69,9 @@ def test_one_reason_among_clips_without_any_is_named():
         ),
     ],
 )
-def test_an_accuracy_of_other_stiffness_says_so(clip: dict[str, Any], common: dict[str, Any]):
+def test_an_accuracy_measured_at_another_stiffness_is_marked(
+    clip: dict[str, Any], common: dict[str, Any]
+):
     assert truth(LIVE | {"stiffness": 1}) == ["reduced model, 0.2 from the full simulation"]
     (text,) = truth(LIVE | clip, **common)
     assert text.endswith("; measured as stiff as built")

@@ -116,7 +116,7 @@ def test_json_has_every_figure_and_nothing_else_is_printed(capsys):
     assert {key: figures[key] for key in report} == report
 
 
-def test_people_get_stages_and_tables_and_the_file_is_the_same_however_it_is_asked_for(capsys):
+def test_stages_and_tables_are_printed_and_the_file_does_not_depend_on_the_output(capsys):
     main(["build", "x", *SMALL])
     said = capsys.readouterr()
     assert said.out == ""

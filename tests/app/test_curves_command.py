@@ -59,7 +59,7 @@ def test_a_second_run_replaces_and_remove_takes_out(folder):
     assert Path("tail_curves.glb").read_bytes() == Path("tail.glb").read_bytes()
 
 
-def test_options_say_what_is_played_and_written(folder, capsys):
+def test_options_determine_what_is_played_and_written(folder, capsys):
     Path("free.txt").write_text("# what may swing\ntail_*.r*\n\nbelly\n")
     figures = run(
         *("tail.glb", *QUICK, "--free", "free.txt", "--motion", "clip", "--range", 0.5, 1.5),
@@ -78,7 +78,7 @@ def test_options_say_what_is_played_and_written(folder, capsys):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".bvh", ".gltf"])
-def test_other_formats_are_told_by_their_suffix(folder, suffix):
+def test_other_formats_are_selected_by_their_suffix(folder, suffix):
     run("tail.glb", *QUICK, "--free", "tail_*.r*", "-o", f"out{suffix}")
     assert Path(f"out{suffix}").stat().st_size > 500
 

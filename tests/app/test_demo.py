@@ -106,7 +106,7 @@ def test_being_stopped_while_drawing_leaves_nothing(tmp_path, monkeypatch, error
     assert not list(tmp_path.iterdir())
 
 
-def test_a_filmstrip_is_the_same_bytes_again_and_says_what_it_shows(tmp_path):
+def test_a_filmstrip_has_the_same_bytes_again_and_its_content_is_reported(tmp_path):
     baked = swinging_x(20)
     told = [filmstrip(tmp_path / name, baked, columns=3) for name in ("a.png", "b.png")]
     assert told[0] == told[1]

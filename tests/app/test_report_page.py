@@ -167,7 +167,7 @@ def test_a_page_of_several_motions_holds_each_and_begins_with_the_liveliest(tmp_
     ]
 
 
-def test_less_room_makes_the_motion_coarser_and_the_page_says_so(page, baked, tmp_path):
+def test_with_fewer_bytes_the_motion_is_coarser_and_the_page_shows_the_error(page, baked, tmp_path):
     _, figures = page
     tight = write_page(tmp_path / "tight.html", baked, most_bytes=60_000)
     assert tight["bytes"] < figures["bytes"]
@@ -372,7 +372,7 @@ def at_rest(tab, time: float) -> None:
     tab.evaluate(f"supplePage.seek({time})")
 
 
-def test_it_opens_from_a_file_asks_for_nothing_else_and_plays(opened, page):
+def test_the_page_opens_from_a_file_loads_nothing_else_and_plays(opened, page):
     assert opened.asked == [page[0].as_uri()]
     before = opened.evaluate("supplePage.time")
     until(opened, f"supplePage.time > {before} + 0.1 || supplePage.time < {before}")
@@ -505,7 +505,7 @@ def test_a_phone_shows_all_of_it(drawing, page):
     context.close()
 
 
-def test_without_webgl_the_picture_is_shown_and_a_line_says_why(browsers, page):
+def test_without_webgl_the_picture_is_shown_with_the_reason(browsers, page):
     browser = browsers("--disable-gpu", "--disable-3d-apis")
     tab = browser.new_page()
     tab.goto(page[0].as_uri())

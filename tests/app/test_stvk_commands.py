@@ -76,7 +76,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 # Making a body -----------------------------------------------------------------------------
 
 
-def test_any_surface_becomes_a_body_with_nothing_said(tmp_path, capsys, monkeypatch):
+def test_any_surface_becomes_a_body_without_options(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_obj(tmp_path / "post.obj", box())
     code, out, err = run(capsys, "stvk", "post.obj", "--count", "60", *SMALL)
@@ -122,7 +122,7 @@ def test_a_mesh_of_elements_gives_what_the_library_builds(tmp_path):
     assert np.array_equal(held(model), wall)
 
 
-def test_stiffness_is_said_in_pascals_or_in_hertz(tmp_path):
+def test_stiffness_is_given_in_pascals_or_in_hertz(tmp_path):
     source = write_obj(tmp_path / "post.obj", box())
     filling = Filling(count=60)
     told = made(source, filling=filling, young=5e4, poisson=0.3, density=700.0)
@@ -131,7 +131,7 @@ def test_stiffness_is_said_in_pascals_or_in_hertz(tmp_path):
     assert body_frequencies(tuned)[0] == pytest.approx(5.0)
 
 
-def test_a_list_beside_a_vega_mesh_says_what_is_held(tmp_path):
+def test_a_list_beside_a_vega_mesh_has_the_fixed_vertices(tmp_path):
     cubes = voxelise(box(), elements=60)
     write_veg(tmp_path / "post.veg", VegFile(cubes))
     top = np.flatnonzero(cubes.vertices[:, 1] > 0.9)
@@ -153,7 +153,7 @@ def test_a_list_beside_a_vega_mesh_says_what_is_held(tmp_path):
         (["none"], lambda p: p[:, 0] < -1),
     ],
 )
-def test_words_say_where_it_is_held(tmp_path, words, where):
+def test_words_select_the_fixed_vertices(tmp_path, words, where):
     mesh = bar((8, 2, 2))
     points = (mesh.vertices - mesh.vertices.min(axis=0)) / np.ptp(mesh.vertices[:, 0])
     mesh = TetMesh(points, mesh.tets)
@@ -293,7 +293,7 @@ def test_invalid_bodies_are_one_line_errors(tmp_path, capsys, monkeypatch, words
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_body_that_cannot_be_held_by_its_bottom_says_what_to_do():
+def test_a_body_that_cannot_be_held_by_its_bottom_is_an_error_with_a_remedy():
     from supple.app.bodies.body_source import BodySource
     from supple.app.bodies.make_body import held_vertices
 

@@ -119,7 +119,7 @@ def test_invalid_requests_are_one_line_errors_and_leave_nothing(words, what, arm
     assert sorted(Path().iterdir()) == before
 
 
-def test_an_engine_that_cannot_says_which_can(tmp_path, monkeypatch, capsys):
+def test_an_option_that_an_engine_lacks_is_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_body(tmp_path / "body.npz", body_fields())
     for words, what in (

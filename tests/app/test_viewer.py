@@ -507,7 +507,7 @@ def test_a_failed_step_restarts_with_a_message(
     session.advance(1)
     monkeypatch.setattr(session.actor.simulator, "step", diverges)
     session.advance(1)
-    assert session.run_requests() == "the simulation diverges; it restarts"
+    assert session.run_requests() == "the simulation diverges; restarting"
     assert not session.hands
     assert np.abs(session.actor.surface() - session.actor.undeformed()).max() < 1e-6
     monkeypatch.undo()
@@ -702,7 +702,7 @@ def test_a_failed_request_is_reported_and_the_session_goes_on(
 @pytest.mark.parametrize(
     ("speed", "used"), [(np.nan, 1.0), (np.inf, "max"), (-1.0, "min"), (1e300, "max"), (0.5, 0.5)]
 )
-def test_the_clock_runs_on_whatever_speed_a_page_asks_for(
+def test_the_clock_runs_on_at_any_speed_that_a_page_sets(
     page: Any, speed: float, used: float | str
 ) -> None:
     """Within the slider's range, and of what programs ask for within the clock's."""

@@ -159,7 +159,7 @@ def test_a_model_of_a_file_can_be_looked_at_but_not_rebuilt(actor_of, tmp_path):
     assert len(editing.waiting) == len(editing.joints)
 
 
-def test_a_model_without_an_anatomy_says_that_all_waits(actor_of):
+def test_without_the_anatomy_of_a_model_all_changes_need_a_rebuild(actor_of):
     editing = editing_of(actor_of(anatomy="none"))
     assert editing.waiting == editing.joints
     assert editing.rebuild is not None

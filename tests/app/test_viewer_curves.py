@@ -135,7 +135,7 @@ def test_slider_settings_are_shown_as_options_of_supple_curves():
     assert CurveOptions(damping=["tail*=2"]).flesh_damping() == 1.0
 
 
-def test_other_engines_say_that_nothing_is_free(tmp_path):
+def test_other_engines_have_no_free_parameters(tmp_path):
     with pytest.raises(SuppleError, match="--free: pose-space has no free controls"):
         run_view("arm", ViewOptions(free=["tail*"]), folder=tmp_path, quiet=True)
 

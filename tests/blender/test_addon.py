@@ -73,7 +73,7 @@ def test_real_characters_get_flesh_and_are_as_they_were_afterwards(
     assert not found["left"]
 
 
-def test_two_characters_get_flesh_in_one_go_and_lose_it_one_by_one(blender: Any):
+def test_two_characters_get_flesh_together_and_lose_it_one_by_one(blender: Any):
     found = blender("two_characters", kept=blender.kept)
     assert found["both"] == [True, True]
     assert found["after"] == [False, True]

@@ -411,7 +411,7 @@ def test_blender_runs_without_user_settings_and_scripts(
     assert all(word in told for word in ("--background", "--factory-startup", "--disable-autoexec"))
 
 
-def test_a_blender_that_says_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_silent_blender_process_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(blender_process, "SILENCE_LIMIT", 3.0)
     program = stand_in(tmp_path / "blender", f'echo $$ > "{tmp_path}/pid"; sleep 60')
     with pytest.raises(SuppleError, match="Blender gave no output for"):
@@ -472,7 +472,7 @@ HANGING = (
 )
 
 
-def test_without_blender_one_line_says_what_to_install(
+def test_without_blender_the_error_names_what_to_install(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.delenv("SUPPLE_BPY")

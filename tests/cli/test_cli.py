@@ -150,7 +150,7 @@ def test_a_scene_or_sheet_that_cannot_be_is_one_line(arguments):
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_bench_rig_says_what_skinning_costs_beside_a_matrix_product(capsys):
+def test_bench_rig_compares_skinning_with_a_matrix_product(capsys):
     main(["bench", "rig", "--vertices", "2000", "--json"])
     rows = json.loads(capsys.readouterr().out)
     (skinning,) = [row for row in rows if row["rig"] == "linear blend"]

@@ -67,7 +67,7 @@ def test_workers_run_without_the_cache_of_pytest(tmp_path: Path):
     assert "1 passed" in found.stdout, found.stdout + found.stderr
 
 
-def test_without_numbas_compiler_the_import_says_so_in_one_line():
+def test_without_numbas_compiler_the_import_fails_in_one_line():
     found = subprocess.run(
         [sys.executable, "-c", "import supple.compiled.jit"],
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},

@@ -23,7 +23,7 @@ def test_every_example_is_tested_here():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == known
 
 
-def test_a_hand_feels_the_bridge_faster_than_a_device_asks(tmp_path, capsys):
+def test_a_haptic_step_is_faster_than_a_device_requires(tmp_path, capsys):
     picture = tmp_path / "felt.png"
     found = example("haptic_bridge")(["--quick", "--picture", str(picture)])
     assert 1.0 < found["strongest"] <= 3.3
@@ -61,7 +61,7 @@ def test_a_hand_lifts_a_ball_and_feels_its_weight(tmp_path, capsys):
     assert "weight of the ball 0.57 N" in capsys.readouterr().out
 
 
-def test_a_body_falls_and_says_how_hard(tmp_path, capsys):
+def test_a_body_falls_and_its_impact_is_printed(tmp_path, capsys):
     picture = tmp_path / "fall.png"
     found = example("fall")([*SMALL, "--limp", "--seconds", "0.9", "--picture", str(picture)])
     assert 2000 < found["peak"] < 20_000

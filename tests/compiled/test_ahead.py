@@ -243,7 +243,7 @@ def test_the_list_is_up_to_date(kernel):
     assert kernel_line(kernel.weight, kernel.jobs, kernel.place, args).endswith(kernel.arguments)
 
 
-def test_a_mark_says_that_nothing_is_missing(tmp_path, monkeypatch):
+def test_a_mark_records_that_nothing_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(ahead, "kernel_folders", lambda source: (tmp_path,))
     monkeypatch.setattr(ahead, "kernels_for", lambda job=None: [])
     assert not ahead.is_complete("it")
@@ -253,7 +253,7 @@ def test_a_mark_says_that_nothing_is_missing(tmp_path, monkeypatch):
     assert not ahead.is_complete("it")
 
 
-def test_the_command_says_where_code_lies_and_removes_it(tmp_path, monkeypatch, capsys):
+def test_the_command_shows_where_code_is_stored_and_removes_it(tmp_path, monkeypatch, capsys):
     from supple.app import compiling
 
     names = ("a.f.py311.0.1.nbc", "a.f.py311.0.1.nbp", "complete-it-0")

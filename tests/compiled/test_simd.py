@@ -160,7 +160,7 @@ def test_the_small_cholesky_equals_lapack(n: int) -> None:
     assert whole @ right == pytest.approx(spread[0], abs=1e-10)
 
 
-def test_the_small_cholesky_says_no_to_an_indefinite_matrix() -> None:
+def test_the_small_cholesky_refuses_an_indefinite_matrix() -> None:
     room = padded_identity(12)
     room[7, 7] = -1.0
     assert not cholesky(room)

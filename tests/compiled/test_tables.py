@@ -34,7 +34,7 @@ def tables(yes: bool = True) -> tuple:
 
 
 @pytest.mark.parametrize(("yes", "total"), [(True, 2 * (3 + 15)), (False, 2 * 3)])
-def test_compiled_functions_see_arrays_numbers_and_nested_tuples(yes, total):
+def test_compiled_functions_read_arrays_numbers_and_nested_tuples(yes, total):
     out = np.zeros(1)
     add_all(ArgumentTable(tables(yes)), out)
     assert out[0] == total

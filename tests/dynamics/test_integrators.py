@@ -101,7 +101,7 @@ def _shape() -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", INTEGRATORS)
-def test_a_stiff_spring_is_stepped_as_the_rows_stage_says(name):
+def test_a_stiff_spring_is_stepped_by_the_stage_of_the_row(name):
     """All stages of a step end after τ = stage · h, and damp or keep what is fast."""
     lengths = []
 
@@ -255,7 +255,7 @@ def test_other_mistakes_of_a_row_are_refused(registered):
     unit = part_of_a_step(1.0)
     wrong: list[tuple[Any, str]] = [
         (unit, "is not an integrator; pass a supple.dynamics.Integrator"),
-        (Integrator("", "", unit, order=1), "name is a text"),
+        (Integrator("", "", unit, order=1), "name must be a string"),
         (Integrator("mine", "", unit, order=0), "order 0; use 1, 2"),
         (Integrator("mine", "", unit, order=1, error_constant=lambda r: -1.0), "returns -1.0; it"),
         (Integrator("mine", "", unit, order=1, error_constant=lambda: 1.0), "error_constant.*fail"),  # type: ignore[arg-type,misc]
@@ -279,7 +279,7 @@ MIDPOINT = dataclasses.replace(INTEGRATORS["midpoint"], name="mine")
     [
         (theta(1.0, order=2), r"at h = 1, ratio = 1: 2 · tau · h is 2 s² .* is 1 s²; make them eq"),
         (theta(0.51, order=2), r"2 · tau · h is 1.02 s²"),
-        (Integrator("mine", "", BDF2, order=3), "by 4, and order 3 means by 8; correct"),
+        (Integrator("mine", "", BDF2, order=3), "by 4; order 3 requires 8: correct"),
         # Weights of the ratio 1 are consistent for all ratios with this lead, but of first order.
         (
             Integrator(
@@ -294,13 +294,13 @@ MIDPOINT = dataclasses.replace(INTEGRATORS["midpoint"], name="mine")
         ),
         (
             dataclasses.replace(TR_BDF2, name="mine", coefficients=part_of_a_step(1.0)),
-            r"by 2, and order 2 means by 4.*\(start.a is 0 in the first step",
+            r"by 2; order 2 requires 4.*\(start.a is 0 in the first step",
         ),
         (
             dataclasses.replace(
                 TR_BDF2, name="mine", several_stages=lambda stage, s, h: (s.u, s.v, s.a)
             ),
-            "by 1, and order 2 means by 4",
+            "by 1; order 2 requires 4",
         ),
     ],
 )
@@ -360,7 +360,7 @@ def test_forces_outside_the_step_are_refused(registered, part):
         registered(dataclasses.replace(MIDPOINT, forces_at=part))
 
 
-def test_a_row_in_place_of_its_name_says_what_to_do(registered):
+def test_a_row_in_place_of_its_name_is_an_error_with_a_remedy(registered):
     with pytest.raises(SuppleError, match=r"by name; call register_integrator .* use 'mine'"):
         supple.FullSimulator(PENDULUM, fixed=HELD, integrator=theta(0.6))
     registered(theta(0.6))
@@ -388,7 +388,7 @@ def test_error_constants_follow_from_the_coefficients(name, ratio):
         assert row.error_constant(ratio) == pytest.approx(formula)
 
 
-def test_an_engine_says_why_it_does_not_step_a_row(registered):
+def test_an_engine_that_does_not_step_a_row_raises_the_reason(registered):
     registered(TR_BDF2)
     for engine in (StepOptions, lambda **o: supple.StvkSimulator(_stvk(), **o)):
         with pytest.raises(SuppleError, match="'tr-bdf2' has several stages; this engine steps b"):

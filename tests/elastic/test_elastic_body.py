@@ -198,7 +198,7 @@ def test_any_number_of_tets_may_share_an_edge(around):
     np.testing.assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
 
 
-def test_a_target_array_must_fit_and_be_somebody_elses():
+def test_a_target_array_must_have_the_shape_and_share_no_input():
     body = body_of("stvk")
     x = bent(body)
     expected = body.force(x)

@@ -200,7 +200,7 @@ def test_neo_hookean_pushes_an_inverted_element_back():
     assert (np.diff(flattened) > 0).all()
 
 
-def test_yeoh_flesh_stiffens_as_it_is_sheared_up_to_a_bound_and_small_strains_do_not_know():
+def test_yeoh_flesh_stiffens_in_shear_up_to_a_bound_and_not_at_small_strains():
     soft = Density(Material("neo-hookean", young=1e4, poisson=0.45))
     flesh = Density(Material("yeoh", young=1e4, poisson=0.45))
 
@@ -270,7 +270,7 @@ def test_rotation_svd_reproduces_the_matrix_with_rotations_for_any_rank():
         ({"kind": "stvk", "saturation": 1.0}, "orthotropic"),
     ],
 )
-def test_impossible_constants_are_errors_that_say_what_to_give(arguments, words):
+def test_impossible_constants_are_errors_with_a_remedy(arguments, words):
     with pytest.raises(SuppleError, match=words):
         Material(**arguments)
 

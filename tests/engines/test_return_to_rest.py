@@ -455,7 +455,7 @@ def test_the_way_back_ends_where_a_load_resists_it() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 255, 257, 384, 5000])
-def test_a_watch_sees_as_many_tets_as_it_may(count: int) -> None:
+def test_a_watch_samples_at_most_the_allowed_number_of_tets(count: int) -> None:
     mesh = beam(cells=(10, 10, 10))
     moving = np.arange(len(mesh.tets)) < count
     watched = WatchedTets.of(mesh, moving, np.arange(len(mesh.vertices)))

@@ -39,7 +39,7 @@ def check(path: Path, tolerance: float = 1e-6) -> Character:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_feature_files_are_as_the_reference_says(assets, file):
+def test_feature_files_are_read_as_by_the_reference(assets, file):
     check(assets / "gltf_feature_tests" / file)
 
 

@@ -125,7 +125,7 @@ def test_a_unit_is_refused_for_scenes(command, capsys):
     assert "x: is in metres; --unit is for files of characters" in capsys.readouterr().err
 
 
-def test_a_model_of_another_unit_is_refused_and_says_so(tmp_path):
+def test_a_model_of_another_unit_is_refused_with_the_reason(tmp_path):
     from helpers.build_samples import stepped_model
     from supple.mesh.surface import SurfaceMesh
     from supple.playback.bake_model import check_model

@@ -278,7 +278,7 @@ def test_flesh_that_cannot_be_separated_gives_a_warning(tmp_path):
     source = tail_file(tmp_path / "tail.glb")
     once = saved(tmp_path / "once.glb", with_flesh(supple.load(source)))
     other = saved_by_others(once, tmp_path / "other.glb", marks=False)
-    with pytest.warns(SuppleWarning, match="can no longer be separated; baking adds to it"):
+    with pytest.warns(SuppleWarning, match="can no longer be separated; baking would add to it"):
         supple.load(other)
     with pytest.raises(
         FormatError, match="no longer contains the file from before flesh was added"

@@ -56,7 +56,7 @@ def test_columns_of_a_sparse_matrix_that_wrap_around_are_refused():
     """Their differences look right, and made NumPy write beyond an array."""
     matrix = sp.csc_matrix(np.eye(4))
     matrix.indptr = np.array([0, 2**62, -(2**63), -(2**62), 4], np.int64)
-    with pytest.raises(FormatError, match="do not fit"):
+    with pytest.raises(FormatError, match="do not match"):
         read_pickle(pickle.dumps({"a": matrix}, protocol=2), "a.pkl", ["a"])
 
 

@@ -51,7 +51,7 @@ def written(folder, content, name="skeleton_rig.json"):
 
 
 @pytest.mark.parametrize("where", ["walk.json", "anim/walk.json"])
-def test_bones_carry_the_surface_as_their_transforms_say(where, tmp_path):
+def test_bones_carry_the_surface_by_their_transforms(where, tmp_path):
     (tmp_path / "anim").mkdir()
     (tmp_path / where).write_text(json.dumps({"P": moved().tolist()}))
     written(tmp_path, {"unrelated": 1}, "settings.json")
@@ -107,8 +107,8 @@ def test_an_inconsistent_rig_is_an_error_of_one_line(changed, words, tmp_path):
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ("", "is empty"),
-        ("[1, 2]", "is JSON, but no character"),
-        ('{"asset": {"version": "2.0"}}', "glTF's JSON ends in .gltf"),
+        ("[1, 2]", "is JSON, but not a character"),
+        ('{"asset": {"version": "2.0"}}', "give a glTF file the suffix .gltf"),
         ('{"P": []}', "is a motion; load the skeleton_rig.json"),
         ('{"mesh_file": "../../a.mesh"}', "must name a file beside it"),
     ],

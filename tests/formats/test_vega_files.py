@@ -247,10 +247,10 @@ def test_modes_written_are_read_back_to_the_last_bit(tmp_path):
 @pytest.mark.parametrize(
     ("head", "entries", "message"),
     [
-        ((3, 2), 5, "do not fit its 48 bytes"),
+        ((3, 2), 5, "do not match its 48 bytes"),
         ((-3, 2), 6, "declares -3 rows"),
         ((3, 0), 0, "0 columns"),
-        ((2**31 - 1, 2**31 - 1), 6, "do not fit"),
+        ((2**31 - 1, 2**31 - 1), 6, "do not match"),
         ((4, 2), 8, "not three per vertex"),
         ((3,), 0, "fewer than the head"),
     ],

@@ -141,7 +141,7 @@ def shipped(assets) -> CubicForce:
     return read_cub(assets / "vegafem/reduced_A/A.cub")
 
 
-def test_the_shipped_model_moves_as_its_forces_say(shipped):
+def test_the_shipped_model_moves_by_its_forces(shipped):
     """Beside an integrator of other people's, of unit masses and the file's own forces."""
     model = read_vega(shipped, frequency_scaling=0.02)
     r, dt, steps = 20, 5e-4, 1200

@@ -159,7 +159,7 @@ def test_springs_of_vrm_0_are_dropped_by_their_first_bones(tmp_path):
     assert tree(tmp_path / "soft.vrm")["extensions"] == wanted
 
 
-def test_springs_that_move_no_flesh_are_not_spoken_of(tmp_path):
+def test_springs_that_move_no_flesh_are_no_warning(tmp_path):
     springs = copy.deepcopy(VRM_1)
     del springs["VRMC_springBone"]["springs"][0]
     source = vrm_file(tmp_path / "hero.vrm", springs)
@@ -192,7 +192,7 @@ def test_names_of_shapes_that_stand_at_primitives_grow_with_them(tmp_path):
     assert len(named) == 2 + figures["n_shapes"]
 
 
-def test_curves_of_joints_that_springs_move_are_spoken_of_too(tmp_path):
+def test_curves_of_joints_that_springs_move_are_a_warning_too(tmp_path):
     source, target = vrm_file(tmp_path / "hero.vrm", VRM_1), tmp_path / "curves.vrm"
     with spring_engine() as engine:
         curves = supple.curves(

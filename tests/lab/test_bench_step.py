@@ -271,7 +271,7 @@ def bar_parts(bar_file: Path) -> dict[str, Any]:
     return row
 
 
-def test_parts_of_a_step_say_what_they_move_and_keep_the_machines_limits(
+def test_parts_of_a_step_have_counted_bytes_and_keep_the_machines_limits(
     bar_parts: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     from supple.lab.bench.step_parts import PARTS, table

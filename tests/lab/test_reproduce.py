@@ -41,7 +41,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_nothing_said_is_everything_and_names_are_taken_as_people_write_them() -> None:
+def test_without_names_all_items_are_chosen_and_names_have_several_spellings() -> None:
     assert chosen_items([]) == list(ITEMS)
     assert chosen_items(["xu2016"]) == list(GROUPS["xu2016"])
     assert chosen_items(["Fig. 7", "figure6", "TABLE 1", "fig7"]) == ["table1", "fig6", "fig7"]
@@ -106,7 +106,7 @@ def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_pape
     assert (tmp_path / "fig10.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_mirrored_beam_of_equal_sides_cannot_tell_its_bending_modes_apart() -> None:
+def test_the_bending_modes_of_a_mirrored_beam_of_equal_sides_are_degenerate() -> None:
     mesh = mirrored_beam((1.0, 0.2, 0.2), (8, 2, 2))
     assert mesh.volumes().min() > 0
     assert mesh.volumes().sum() == pytest.approx(0.04)
@@ -146,7 +146,7 @@ def test_a_later_run_adds_to_the_page_and_foreign_files_do_no_harm(
     assert "## From another run" in page
 
 
-def test_a_file_where_a_folder_is_wanted_is_refused_before_any_work(
+def test_a_file_in_place_of_a_folder_is_refused_before_any_work(
     made_up: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     occupied = tmp_path / "file"
@@ -159,7 +159,7 @@ def test_a_file_where_a_folder_is_wanted_is_refused_before_any_work(
     assert occupied.read_text() == "mine"
 
 
-def test_a_part_that_is_not_there_says_so(
+def test_a_missing_part_is_an_error(
     made_up: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(reproduce.ITEMS, "gone", Item("no_such_module", "run", "is not there"))

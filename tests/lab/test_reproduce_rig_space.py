@@ -28,7 +28,7 @@ def test_the_paper_stands_for_all_of_it_and_parts_go_by_their_names() -> None:
     assert chosen_items(["table1"]) == ["table1"]  # xu2016's
 
 
-def test_speed_ups_are_printed_as_times_say() -> None:
+def test_printed_speed_ups_follow_from_the_times() -> None:
     """Rounding of times of two digits leaves a few per cent."""
     for part in ("trunk", "belly"):
         for row in PAPER.values():

@@ -34,7 +34,7 @@ def test_iterations_do_not_grow_with_the_size_where_every_unknown_is_held():
         assert np.linalg.norm(matrix @ x - right) < 0.05 * np.linalg.norm(right)
 
 
-def test_none_says_that_iterations_were_not_enough_or_the_matrix_is_not_definite():
+def test_none_is_returned_for_too_few_iterations_or_an_indefinite_matrix():
     matrix = chain(400, 0.0)
     right = np.ones(400)
     assert ConjugateGradients(matrix).solve(matrix.data, right, 1e-10, 3) is None

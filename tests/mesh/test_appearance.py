@@ -85,7 +85,7 @@ def test_texture_factor_and_tint_are_multiplied():
 
 
 @pytest.mark.parametrize(("alpha", "expected"), [("opaque", 1.0), ("mask", 0.0), ("blend", 0.3)])
-def test_opacity_is_what_the_material_says_of_it(alpha, expected):
+def test_opacity_follows_the_alpha_mode_of_the_material(alpha, expected):
     appearance = square(colour=(1.0, 1.0, 1.0, 0.3), alpha=alpha)
     found = appearance.colours(np.array([1]), np.full((1, 3), 1 / 3))
     assert found[0, 3] == pytest.approx(expected)

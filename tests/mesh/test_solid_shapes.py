@@ -158,7 +158,7 @@ def test_places_that_are_no_numbers_have_no_distance():
     assert solid.distances(np.full((1, 3), 1e100))[0] > 1e99
 
 
-def test_compiled_loops_know_the_distances_of_every_kind_wherever_it_is_carried():
+def test_compiled_loops_have_the_distances_of_every_shape_at_any_place():
     place = np.eye(4)
     place[:3, :3], place[:3, 3] = TURN, [0.3, -0.2, 0.5]
     listed = [*shapes(), *(Placed(each, place) for each in shapes())]

@@ -275,7 +275,7 @@ def test_neighbours_are_near_in_memory():
     assert len(np.unique(mesh.tets)) == len(mesh.vertices)
 
 
-def test_an_impossible_number_gives_the_nearest_and_says_so():
+def test_an_impossible_number_gives_the_nearest_with_a_warning():
     with pytest.warns(SuppleWarning, match="5 tets requested, but the nearest mesh has 24"):
         mesh = tetrahedralise(SHAPES["two spheres"], tets=5)
     assert_sound(mesh)

@@ -97,7 +97,7 @@ def beaten(strength: float) -> Motion:
 
 
 @pytest.mark.filterwarnings("ignore:motion .beaten.. in .* steps")
-def test_a_motion_that_squashes_flesh_makes_it_stiffer_and_that_is_said():
+def test_a_motion_that_squashes_flesh_makes_it_stiffer_with_a_warning():
     character, options = bending_bar(cells=CELLS), bar_options(CELLS)
     with pytest.warns(SuppleWarning, match='"beaten": in .* steps flesh moved too far'):
         soft = bake(character, beaten(0.4), simulation={"stiffness": 1.0}, **options)

@@ -251,7 +251,7 @@ def test_softer_flesh_moves_more_and_the_stiffest_is_the_rig():
     assert np.abs(offsets(rigid)).max() < 1e-4
 
 
-def test_presets_scale_what_the_size_says_and_numbers_replace_it():
+def test_presets_scale_the_stiffness_for_the_size_and_numbers_replace_it():
     character = jointed_arm()
     usual = float(np.asarray(flesh_material(character.surface.size).young))
     for name, factor in (("firm", 4.0), ("normal", 1.0), ("soft", 0.4), ("jelly", 0.15)):
@@ -367,7 +367,7 @@ def test_a_character_without_motion_wiggles_and_that_closes():
         ({"rate": 0}, "0 frames per second; use 1 to 1000"),
         ({"rate": float("nan")}, "not finite"),
         ({"rate": "fast"}, "must be"),
-        ({"start": 1.0, "end": 0.5}, "1 to 0.5 s is not a part of it"),
+        ({"start": 1.0, "end": 0.5}, "1 to 0.5 s is not a valid part of it"),
         ({"start": -3}, "lasts from 0 to 2 s"),
         ({"end": 1e300}, "lasts from 0 to 2 s"),
         ({"start": 1, "end": 1, "loop": True}, "nothing to loop"),
@@ -470,7 +470,7 @@ def test_the_liveliest_motion_is_that_of_the_largest_accelerations_whatever_its_
     assert 0 < values["slow"] < values["wild"]
 
 
-def test_liveliness_does_not_see_cuts_nor_size():
+def test_liveliness_does_not_depend_on_cuts_or_size():
     calm = np.zeros((40, 1))
     times = np.arange(40) / 20
     roots = np.tile(np.eye(4), (40, 1, 1))

@@ -127,7 +127,7 @@ def test_the_full_simulation_has_the_local_stiffness_of_a_build(
     assert np.abs(felt.frames - built).max() < 2e-3 * moved
 
 
-def test_a_stiffness_beyond_the_range_is_built_and_says_so(body: Character):
+def test_a_stiffness_beyond_the_range_is_built_and_reported(body: Character):
     ready(body)
     for young in (1e12, np.full(len(body.surface.vertices), 1e12)):
         far = ready(body, young=young)
@@ -136,14 +136,14 @@ def test_a_stiffness_beyond_the_range_is_built_and_says_so(body: Character):
         assert far.reason == BEYOND
 
 
-def test_a_build_says_which_option_made_it_necessary(body: Character):
+def test_a_build_reports_which_option_made_it_necessary(body: Character):
     ready(body)
     other = ready(body, modes=7)
     assert (other.kept, other.reason) == (False, "modes changed")
     assert ready(body, modes=7).reason == ""
 
 
-def test_the_command_says_that_nothing_was_built(body: Character, monkeypatch, capfd, tmp_path):
+def test_the_command_reports_that_nothing_was_built(body: Character, monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     save_character(figure().character(), Path("body.glb"), swings="chest")
     small: dict[str, Any] = {"tets": 600, "modes": 6, "poses": ["1"], "quality": "live"}
@@ -241,8 +241,8 @@ def test_local_factors_are_reset_by_a_feel_without_them():
 @pytest.mark.parametrize(
     ("feel", "said"),
     [
-        (Feel(5e3), "flesh 5e.03 times as stiff as its model is beyond .*; it is 1000 times"),
-        (Feel(1.0, np.array([1e-5, 1.0])), "flesh 1e-05 times .*; it is 0.001 times"),
+        (Feel(5e3), "flesh 5e.03 times as stiff as its model is beyond .*; it is made 1000 times"),
+        (Feel(1.0, np.array([1e-5, 1.0])), "flesh 1e-05 times .*; it is made 0.001 times"),
     ],
 )
 def test_a_stiffness_that_simulators_cut_is_a_warning(feel: Feel, said: str):

@@ -162,7 +162,7 @@ def test_a_player_that_looks_ahead_gives_the_bits_of_a_centred_run():
         np.testing.assert_array_equal(player.surface(), frame)
         player.step()
     cut = FullCharacterSimulator(flesh(), 1 / 90, substeps=2)
-    with pytest.raises(SuppleError, match="ahead needs substeps=1"):
+    with pytest.raises(SuppleError, match="`ahead` needs substeps=1"):
         cut.step(ahead=(cut.pose, None))
 
 
@@ -201,7 +201,7 @@ def test_a_damaged_checkpoint_is_none(kept):
     "damage",
     [{"take.frames": np.nan}, {"take.player.flesh._u": np.nan}, {"take.player.flesh._v": None}],
 )
-def test_a_checkpoint_that_cannot_be_gone_on_with_is_none(kept, damage):
+def test_a_checkpoint_that_cannot_be_resumed_is_none(kept, damage):
     whole = final()
     with pytest.raises(KeyboardInterrupt):
         final(progress=interrupt(15))
@@ -349,7 +349,7 @@ def test_a_step_too_long_to_solve_is_halved_and_one_that_never_is_refused(monkey
         final()
 
 
-def test_flesh_without_a_solution_restarts_and_this_is_said(monkeypatch):
+def test_flesh_without_a_solution_restarts_with_a_warning(monkeypatch):
     monkeypatch.setattr(refined_player, "SEGMENT", 0.05)
     run, failed = RefinedPlayer._run, []
 

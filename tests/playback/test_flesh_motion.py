@@ -89,7 +89,7 @@ def test_still_flesh_of_a_mostly_hard_body_names_the_hard_parts(monkeypatch):
     assert expected in still(baked, None)
 
 
-def test_still_flesh_that_is_all_hard_says_so_and_what_to_edit():
+def test_still_flesh_that_is_all_hard_is_a_warning_with_a_remedy():
     baked = swing()
     entries = {joint: RegionEntry("limb", 0.0, "hard", (EDITED,)) for joint in ("upper", "fore")}
     message = still(baked, None, anatomy=anatomy_of(baked.character, entries=entries))

@@ -121,7 +121,7 @@ def test_an_accuracy_that_lacks_fields_is_refused(arm, figures):
         replace(arm, report={"accuracy": figures})
 
 
-def test_words_say_how_near_how_far_and_where():
+def test_words_state_the_distance_and_the_worst_joint():
     near = Accuracy(0.143, 0.97, **GOOD)
     part = "(Run, 0.2 to 0.7 s; worst at Tail3)"
     assert near.words() == f"within 14 % of the full simulation {part}"
@@ -203,7 +203,7 @@ def test_a_bad_model_is_not_a_warning_of_a_bake_without_it(arm):
         BakeRequest.of("bake", request.source, _bad(arm), None, None, None, options)
 
 
-def test_a_warning_of_a_bad_model_says_that_it_was_compared_with_normal_flesh(arm):
+def test_a_warning_of_a_bad_model_states_that_it_was_compared_with_normal_flesh(arm):
     with pytest.warns(SuppleWarning, match="the reduced model with normal flesh is 50 %"):
         warn_of_model(_bad(arm), Feel(0.15))
     with pytest.warns(SuppleWarning, match="the reduced model is 50 %"):
@@ -227,7 +227,7 @@ def test_flesh_that_is_stiffened_for_a_violent_motion_is_not_built_again(arm, mo
         accuracy_module.warn_if_bad(model.name, model.report)
 
 
-def test_a_model_that_cannot_be_compared_says_why(arm, monkeypatch):
+def test_a_model_that_cannot_be_compared_has_the_reason(arm, monkeypatch):
     def fails(self, model):
         raise SolverError("the full simulation diverges")
 

@@ -96,7 +96,7 @@ def test_options_of_the_full_simulation_also_choose_it_for_a_swing():
     assert replace(asked, simulation={}).decided([]).quality == "live"
 
 
-def test_python_takes_the_full_simulation_within_five_percent_and_says_why(monkeypatch):
+def test_python_takes_the_full_simulation_within_five_percent_with_the_reason(monkeypatch):
     monkeypatch.setattr(request, "IMPLAUSIBLE", 10.0)
     baked = bake(BAR, swing(0.2), keep=False, progress=False, **OPTIONS)
     report = baked.report
@@ -132,7 +132,7 @@ def built(monkeypatch):
     return built
 
 
-def test_motions_that_take_too_much_work_in_full_are_baked_live_and_say_so(monkeypatch, built):
+def test_motions_that_take_too_much_work_in_full_are_baked_live_with_the_reason(monkeypatch, built):
     monkeypatch.setattr(quality_choice, "_ITERATION", 1e6)
     (baked,) = bake_all(BAR, motions=[swing(0.2)], keep=False, progress=False, **OPTIONS)
     assert built == ["full", "pose-space"]
@@ -213,7 +213,7 @@ def test_flesh_that_moves_very_far_is_a_warning(monkeypatch):
         bake(BAR, swing(0.2), model=stepped_model("firm"), progress=False)
 
 
-def test_final_of_a_violent_motion_ends_with_what_it_has_and_says_so(monkeypatch):
+def test_final_of_a_violent_motion_ends_early_with_a_warning(monkeypatch):
     monkeypatch.setattr(refined_player, "MOST_WORK", 0)
     monkeypatch.setattr(refined_player, "FEW_SUBSTEPS", 2)
     with pytest.warns(UserWarning, match="halving the time step still changes"):
@@ -222,7 +222,7 @@ def test_final_of_a_violent_motion_ends_with_what_it_has_and_says_so(monkeypatch
     assert baked.report["substeps"]["most"] == 2
 
 
-def test_an_error_of_a_chosen_final_is_raised_where_final_was_asked_for(monkeypatch):
+def test_an_error_of_a_chosen_final_is_raised_where_final_was_requested(monkeypatch):
     def fails(*args: Any) -> None:
         raise SolverError("no solution")
 

@@ -24,7 +24,7 @@ def hand(tmp_path):
     return load(write_body(tmp_path / "hand.npz", body_fields(16)))
 
 
-def test_a_pose_that_is_fed_moves_the_body_as_its_formula_says(hand):
+def test_a_pose_that_is_fed_moves_the_body_by_its_formula(hand):
     stream = PoseStream(hand)
     rest = stream.latest()
     assert np.array_equal(rest[0], hand.rig.rest_pose)

@@ -76,7 +76,7 @@ def test_refusals_of_goals_are_short_lines(body: Character, words: list[str]):
 
 
 @pytest.mark.parametrize("part", [0.5, 2.0])
-def test_all_flesh_swings_as_far_as_asked(body: Character, part: float):
+def test_all_flesh_swings_as_far_as_requested(body: Character, part: float):
     usual = peaks(bake(body, **SMALL)).max()
     baked = bake(body, swing=part * usual / body.surface.size, **SMALL)
     assert peaks(baked).max() == pytest.approx(part * usual, rel=0.05)
@@ -252,9 +252,9 @@ def test_goals_that_depend_on_each_other_are_reached_together():
     assert len(search.tried) <= 6
 
 
-def test_a_character_that_rests_cannot_swing_and_says_so(body: Character):
+def test_a_character_that_rests_cannot_swing_and_is_a_warning(body: Character):
     rest = Motion([0.0, 0.5], np.tile(body.rig.rest_pose, (2, 1)), None, "rest")
-    with pytest.warns(SuppleWarning, match=r"swing of all is .* in place of 3 % with the softest"):
+    with pytest.warns(SuppleWarning, match=r"swing of all is .* instead of 3 % with the softest"):
         baked = bake(body, rest, swing="3%", **SMALL)
     assert baked.report["swing"][0]["stiffness"] == pytest.approx(1 / 64, rel=1e-3)
     assert baked.report["swing_runs"] == 2
@@ -327,7 +327,7 @@ def test_the_search_ends_soon_for_any_slope(power: float):
     assert len(search.tried) <= 5
 
 
-def test_the_command_and_its_json_say_what_was_reached(monkeypatch, capfd, tmp_path):
+def test_the_command_and_its_json_report_what_was_reached(monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     save_character(figure().character(), Path("body.glb"), swings="chest")
     words = ["--tets", "600", "--modes", "6", "--poses", "1", "--swing", "0.4%", "--json"]

@@ -43,7 +43,7 @@ TESTS: dict[int, list[tuple[str, str]]] = {
         ("app/batch/test_batch_plan.py", "test_a_name_that_leads_out_of_the_folder_is_refused"),
         (
             "app/batch/test_batch_plan.py",
-            "test_hostile_lists_are_refused_in_one_line_that_says_where",
+            "test_hostile_lists_are_refused_in_one_line_that_names_the_place",
         ),
     ],
     3: [

@@ -61,7 +61,7 @@ def test_growth_is_noticed(tmp_path):
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
-def test_a_run_that_is_gone_on_with_is_judged_by_all_its_parts(tmp_path, monkeypatch):
+def test_a_resumed_run_is_judged_by_all_its_parts(tmp_path, monkeypatch):
     """Also when nothing is left to do: what has failed has failed."""
     monkeypatch.setattr(soak, "PLACE", tmp_path)
     monkeypatch.setattr(soak, "PIECE", 5)

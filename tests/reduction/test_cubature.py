@@ -114,7 +114,7 @@ def test_columns_go_in_the_order_in_which_fits_without_them_lose_least() -> None
         left.remove(int(gone))
 
 
-def test_of_columns_that_say_the_same_one_stays() -> None:
+def test_of_equal_columns_one_is_kept() -> None:
     random = np.random.default_rng(0)
     same, other = random.uniform(1.0, 2.0, 20), random.uniform(1.0, 2.0, (20, 2))
     A = np.column_stack([same, same, same, other])
@@ -123,7 +123,7 @@ def test_of_columns_that_say_the_same_one_stays() -> None:
     assert gone[2] in (3, 4)
 
 
-def test_more_columns_leave_less_where_many_say_the_same() -> None:
+def test_more_columns_leave_a_smaller_residual_among_similar_columns() -> None:
     """Tets of a region with one column span two numbers, a quadratic and a cubic force."""
     random = np.random.default_rng(1)
     lone = random.standard_normal((60, 2)) @ random.uniform(-1.0, 1.0, (2, 100))
@@ -137,7 +137,7 @@ def test_more_columns_leave_less_where_many_say_the_same() -> None:
     assert all(more < less or more < 1e-9 for less, more in pairwise(errors))
 
 
-def test_columns_are_chosen_for_blends_of_weights_where_targets_see_blends() -> None:
+def test_columns_are_chosen_for_blends_of_weights_where_targets_depend_on_blends() -> None:
     shares = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     errors = []
     for seed in range(4):

@@ -279,10 +279,10 @@ def test_more_tets_than_there_are_are_all(bent: Bent) -> None:
         ({"amplitude": np.nan}, "amplitude"),
         ({"linear": "both"}, "linear"),
         ({"seed": -1}, "seed"),
-        ({"rests": []}, "one each"),
+        ({"rests": []}, "one of each"),
         ({"regions": []}, "regions"),
         ({"stiffnesses": [np.eye(12)]}, "stiffnesses"),
-        ({"bodies": "beam"}, "ElasticBody|one each"),
+        ({"bodies": "beam"}, "ElasticBody|one of each"),
     ],
 )
 def test_wrong_arguments_are_named(bent: Bent, options: dict[str, Any], words: str) -> None:

@@ -259,7 +259,9 @@ def test_a_pose_between_has_the_tets_of_the_poses() -> None:
 
     middle = (it.rest, it.pose[2])
     refused(
-        "intermediate pose 0 has other tets", cubature, Between(body, *middle, (0, 1), [0.5, 0.5])
+        "the bodies of intermediate pose 0 and pose 0 have different tets",
+        cubature,
+        Between(body, *middle, (0, 1), [0.5, 0.5]),
     )
     cases: list[tuple[Any, str]] = [
         ((0, 1, 1), "3 ends"),
@@ -302,7 +304,7 @@ def test_a_basis_takes_little_more_memory_than_its_candidates() -> None:
         assert peak < 1.7 * vectors.nbytes
 
 
-def test_two_threads_may_ask_where_numba_cannot_take_turns_itself() -> None:
+def test_two_threads_may_call_where_numba_does_not_serialise() -> None:
     """Numba's workqueue ends the process when two Python threads run parallel loops at once."""
     code = """
 import numpy as np
@@ -363,7 +365,7 @@ class Custom:
         return np.full(k, gaps) if np.ndim(gaps) == 0 else gaps, np.tile(normals, (k, 1))
 
 
-def test_obstacles_that_know_no_distance_are_refused() -> None:
+def test_obstacles_without_distances_are_refused() -> None:
     mesh = beam(cells=(2, 1, 1))
     touched = find_boundary_contacts(
         mesh, None, mesh.vertices, obstacles=[Custom(-0.1, [0, 1.0, 0])]

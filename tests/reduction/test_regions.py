@@ -68,7 +68,7 @@ def test_the_remap_grows_and_stays_within_its_bounds(w, eta, kappa, more):
         ((["a"],), "weights must be numbers"),
     ],
 )
-def test_a_bad_remap_is_an_error_that_says_so(arguments, said):
+def test_a_bad_remap_is_an_error_with_the_reason(arguments, said):
     with pytest.raises(SuppleError, match=said):
         region_weights(*arguments)
 
@@ -154,7 +154,7 @@ def test_a_handle_through_the_skin_holds_what_is_inside():
     assert bar().vertices[found, 2].max() == pytest.approx(0.2)
 
 
-def test_the_first_of_two_handles_keeps_a_vertex_that_both_want():
+def test_a_vertex_of_two_handles_belongs_to_the_first():
     mesh = bar()
     shared = (mesh.tets[:, None, :, None] == mesh.tets[None, :300, None, :]).sum(axis=(2, 3))
     one, other = np.argwhere(shared == 3)[0]

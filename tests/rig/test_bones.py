@@ -72,7 +72,7 @@ def test_a_bones_radius_is_a_part_of_the_distance_to_the_skin():
         assert not np.isin(np.flatnonzero(outside), held.tets).any()
 
 
-def test_bones_outside_hold_nothing_and_that_is_said():
+def test_bones_outside_hold_nothing_with_a_warning():
     surface, mesh = limb()
     with pytest.warns(SuppleWarning, match="none of 1 bones is inside"):
         held = held_tets(one_bone((0, 1, 0), (0, 2, 0)), surface, mesh)
@@ -153,7 +153,7 @@ def test_bones_that_hold_everything_are_warned_about():
         held_tets(one_bone((-0.31, 0, 0), (0.31, 0, 0)), surface, mesh, 0.9)
 
 
-def test_flesh_takes_bones_or_vertices_and_says_when_there_are_none():
+def test_flesh_takes_bones_or_vertices_and_warns_without_them():
     surface, mesh = limb()
     skeleton = Skeleton(["a", "b"], [-1, 0], [[-0.2, 0, 0], [0.4, 0, 0]])
     joints, weights = np.zeros((len(surface.vertices), 1), int), np.ones((len(surface.vertices), 1))

@@ -66,7 +66,7 @@ def test_derivatives_equal_finite_differences_also_of_scaled_joints():
     np.testing.assert_allclose(jacobian.T @ left, numerical.T @ left, atol=1e-7)
 
 
-def test_the_residual_is_what_the_skeleton_says():
+def test_the_residual_is_that_of_the_skeleton():
     rng = np.random.default_rng(1)
     chain = make_chain(scales=rng.uniform(0.5, 2, (4, 3)), turned=True)
     pose = random_pose(chain, rng)

@@ -306,7 +306,7 @@ def test_smoothing_is_the_smoothing_splines_and_halves_its_period():
         smoothed(even, wave, -1)
 
 
-def test_stepped_keys_want_smoothing_and_get_it():
+def test_stepped_keys_are_smoothed():
     """A slow motion held for two keys at a time: interpolation keeps the steps, smoothing not."""
     t = np.arange(120) / 24
     truth = np.sin(2 * t)

@@ -92,7 +92,7 @@ def wire_by_definition(rig: Wire, pose: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "name", ["wire", "turning less", "whole", "strong", "two points", "three points"]
 )
-def test_a_wire_is_what_its_definition_says(name):
+def test_a_wire_equals_its_definition(name):
     rig = all_rigs()[name]
     for size in (1e-5, 0.6, 5.0):
         pose = random_pose(rig, 3, size)
@@ -140,7 +140,7 @@ def test_wires_in_a_row_are_moved_in_one_go():
     assert isinstance(placement(all_rigs()["wires"]), WiresPlacement)
 
 
-def test_a_wire_called_for_one_subset_after_another_remembers_the_right_one():
+def test_a_wire_called_for_one_subset_after_another_caches_the_right_one():
     rig = all_rigs()["wire"]
     pose = random_pose(rig, 2)
     whole = rig(pose)

@@ -275,5 +275,5 @@ def test_joints_and_transforms_that_make_no_sense_are_refused():
     for bad in (True, 1.0, None, ["a"]):
         with pytest.raises(SuppleError, match="is not a joint"):
             skeleton.joint(bad)  # type: ignore[arg-type]
-    with pytest.raises(SuppleError, match="do not fit together"):
+    with pytest.raises(SuppleError, match="do not match"):
         JointPose(skeleton).pack(np.ones((3, 2, 3)), np.ones((2, 2, 4)))

@@ -140,7 +140,7 @@ def test_a_subset_of_tet_vertices_is_the_subset_of_all(variant):
     assert start(pose, []).shape == (0, 3)
 
 
-def test_shepard_asks_the_rig_only_for_the_vertices_it_needs():
+def test_shepard_evaluates_the_rig_at_the_needed_vertices_only():
     surface, rig, mesh, _ = arm()
     asked: list[np.ndarray] = []
 

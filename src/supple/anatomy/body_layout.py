@@ -55,10 +55,10 @@ PALM, FINGER = 0.5, 0.4
 class BodyLayout:
     """Tree of regions, rooted at the trunk; finds the role of each region.
 
-    `names` (k,) are those of the joints, "" where they do not count, with the roles `name_roles`.
-    `small` (k,) counts small components on each region, such as eyes; `ears` are the regions with
-    paired outgrowths. `above` (k,) is the parent of each region, `below` are its children, and
-    `weight` (k,) is the part of the skin's area in its subtree.
+    `names` (k,) are the joints' names, "" for ignored names, and `name_roles` the roles they
+    indicate. `small` (k,) counts small components on each region, such as eyes; `ears` are the
+    regions with paired outgrowths. `above` (k,) is the parent of each region, `below` are its
+    children, and `weight` (k,) is the part of the skin's area in its subtree.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class BodyLayout:
         return pairs
 
     def roles(self) -> list[RegionRole]:
-        """Return the roles of regions by shape; of names, only left and right are used."""
+        """Return the roles of regions by shape; the names only distinguish left and right."""
         roles = [RegionRole() for _ in range(len(self.regions))]
         for region in self.trunk:
             part = self.regions.radii[region] / self.regions.radii[self.root]
@@ -361,7 +361,7 @@ class BodyLayout:
         return any(self.sided[each] for each in small)
 
     def _head_evidence(self, region: int) -> list[str] | None:
-        """Return evidence that a region is a head, strong evidence twice; None if ruled out."""
+        """Return evidence that a region is a head, strong evidence repeated; None if ruled out."""
         r = self.regions
         limbs = set(self.limbs) & set(self.subtree(region))
         if region == self.root or self.sided[region]:

@@ -89,7 +89,7 @@ LINE, STRETCH = 0.25, 8.0
 
 
 def _hold_along_lines(mesh: TetMesh, tets: Ints, held: Bools) -> None:
-    """Hold corners of some tets along a bone that is a line, else flesh rotates freely about it."""
+    """Hold corners of some tets along a straight bone, so that flesh cannot rotate about it."""
     bone = mesh.vertices[np.unique(tets[held[tets]])]
     if not len(bone):
         return
@@ -121,7 +121,8 @@ def without_bridges(character: Character, mesh: TetMesh, anatomy: Anatomy) -> Te
 
     An edge of a tet is a bridge if the skin points nearest to its ends move relatively by more than
     half a cell over the motions, are more than three times farther apart along the skin than
-    straight, and the segment between them leaves the body. Tets that the skin needs stay.
+    straight, and the segment between them leaves the body. Bridging tets are kept where skin would
+    be far from all others.
     """
     frames = character.sampled_poses()
     if len(frames) < 2:
@@ -204,7 +205,7 @@ def _far_along(
 
 
 def _needed(skin: Floats, mesh: TetMesh, bridging: Bools) -> Bools:
-    """Return the mask (T,) of tets to keep: all except bridging tets that no skin needs."""
+    """Return the mask (T,) of tets to keep: bridging tets only where skin is far from others."""
     kept = ~bridging
     if not kept.any():
         return kept

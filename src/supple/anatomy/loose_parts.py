@@ -72,7 +72,7 @@ class Components:
         return cls(part, lead, single, (main >= 0) | (alone >= ALMOST), main, shares)
 
     def even(self, counterpart: sp.csr_array, area: Floats) -> Components:
-        """Return the components, with those rigid whose mirror image mostly is.
+        """Return the components; those whose mirror image is mostly rigid become rigid.
 
         `counterpart` (n̄, n̄) is that of a `Mirror`, `area` (n̄,) that of the vertices.
         """
@@ -87,7 +87,7 @@ class Components:
         return loose & (not loose.all())
 
     def flesh(self, area: Floats) -> Floats:
-        """Return `area` (n̄,) with 0 at loose components, unchanged if they have half of it."""
+        """Return `area` (n̄,), 0 at loose components unless these are half of the area."""
         flesh = np.where(self.loose, 0.0, area)
         return flesh if flesh.sum() > 0.5 * area.sum() else area
 

@@ -35,7 +35,7 @@ class SkinPart:
     mask
         (n̄,) vertices at which it is measured.
     weights
-        (n̄,) 0 to 1, how far a vertex takes the factors of the part; None for all flesh.
+        (n̄,) weight of the part's factors at each vertex, 0 to 1; None for all flesh.
     """
 
     region: str

@@ -325,7 +325,9 @@ def _painted_on(quantity: str, count: int, n_skin: int, n_tets: int, on: str) ->
     if on == "auto" and len(fits) == 1:
         return fits[0]
     if on == "auto" and fits:
-        raise SuppleError(f'{count} vertices and as many tets; give on="skin" or on="tets"')
+        raise SuppleError(
+            f'the skin has {count} vertices and the body as many tets; give on="skin" or on="tets"'
+        )
     raise SuppleError(
         f"painted {quantity} has {count} values; the surface has {n_skin} vertices and the body "
         f"{n_tets} tets: paint again on this surface"

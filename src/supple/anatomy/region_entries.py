@@ -101,9 +101,9 @@ def read_entries(path: str | Path) -> dict[str, RegionEntry]:
 def read_feel(path: str | Path) -> dict[str, Any]:
     """Read the feel of all flesh: ``"flesh"``, ``"stiffness"``, ``"damping"`` and ``"swing"``.
 
-    They are a preset, factors on its stiffness and its damping, and words of `--swing`;
+    They are a preset, factors on its stiffness and its damping, and values of `--swing`;
     ``"regions"`` has further factors ``"stiffness"`` and ``"damping"`` by name of a part of the
-    skin. A file of entries alone has none.
+    skin. The result is empty for a file that has only entries.
     """
     name, data = _read(path)
     feel = data.get(FEEL, {})
@@ -129,7 +129,7 @@ def read_feel(path: str | Path) -> dict[str, Any]:
 
 
 def _check_felt_regions(where: str, regions: Any) -> None:
-    """Refuse factors by region that are no such; whether regions exist depends on the character."""
+    """Refuse invalid factors by region. Names of regions are checked later, for a character."""
     if not isinstance(regions, dict) or len(regions) > MOST_REGIONS:
         raise FormatError(f'{where}: "{FELT_REGIONS}" must be an object with factors by region')
     for region, factors in regions.items():

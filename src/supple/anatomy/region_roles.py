@@ -83,11 +83,11 @@ def _piece(name: str, named: str | None, rigid: bool) -> RegionRole:
 def _doubted_names(
     shape: BodyLayout, names: Sequence[str], named: Sequence[str | None]
 ) -> dict[int, str]:
-    """Return reasons why the shape decides about a region and not its name, by region.
+    """Return reasons, by region, why a region's shape takes precedence over its name.
 
     `named` (k,) are the roles by name. The shape contradicts the name of a region that is one of a
     pair and is called spine, is in the middle of the body and is called a part of a limb, is called
-    hand and lies between the trunk and a forearm, or has another name than its twin. If the shape
+    hand and lies between the trunk and a forearm, or differs in name from its twin. If the shape
     contradicts many names, no name counts.
     """
     r, reasons = shape.regions, {}

@@ -234,7 +234,7 @@ def _name_spines(
     plain: Sequence[tuple[str, str]],
     parents: Sequence[int],
 ) -> None:
-    """Name the neck, head and tail of a numbered spine, by where it carries the arms."""
+    """Name the neck, head and tail of a numbered spine, by the position of the arms."""
     spines: dict[int, int] = {}  # numbers by row
     for row, name in enumerate(names):
         side, word = normalised_name(name[:200])

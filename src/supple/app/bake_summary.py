@@ -203,7 +203,7 @@ def print_summary(figures: dict[str, Any]) -> None:
 
 
 def chosen_quality(figures: Mapping[str, Any]) -> list[str]:
-    """Return what quality auto chose and why; several texts with names if clips differ."""
+    """Return the quality that "auto" selected, and the reason; by clip if clips differ."""
     clips_by_text: dict[str, list[Mapping[str, Any]]] = {}
     clips = figures.get("clips", [figures])
     for clip in clips:
@@ -236,7 +236,7 @@ def _sizes(figures: Mapping[str, Any], *names: str) -> str:
 
 
 def _quality(quality: str, clip: Mapping[str, Any]) -> str:
-    """Describe the quality of a clip: sub-steps, effect of halving them, distance of live."""
+    """Describe the quality of a clip: sub-steps, effect of halving them, error of quality live."""
     apart = f"{100 * clip.get('live_distance', 0):.0f} %"
     if quality == "live":
         return f"reduced model, {apart} from the full simulation" if "live_distance" in clip else ""

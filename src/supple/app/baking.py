@@ -139,7 +139,7 @@ def run_bake(
 
 
 def _checked_plans(character: Character, options: BakeOptions, live: Engine) -> list[BakePlan]:
-    """Return the plans; SuppleError if one, or the swing, cannot be, before a model is built."""
+    """Return the plans; SuppleError, before a model is built, if a plan or the swing is invalid."""
     plans = bake_plans(character, options, live)
     if options.swing is not None:
         swing_goals(character, options.swing)
@@ -152,7 +152,7 @@ def _swinging(
     stepping: dict[str, Any],
     model_of: Callable[[str], PreparedModel],
 ) -> BakeRequest:
-    """Return a request with a swing; `stepping` are options of the live simulator that finds it.
+    """Return a request with a swing; `stepping` are options of the live simulator of its search.
 
     `model_of` returns the model of an engine.
     """
@@ -189,7 +189,7 @@ def _checked_files(
     source: Path,
     options: BakeOptions,
 ) -> list[Path]:
-    """Return the files that will be written; SuppleError if one cannot be."""
+    """Return the files that will be written; SuppleError if one cannot be written."""
     names = [plan.motion.name for plan in plans]
     files = clip_targets(target, character, names, **options.saving())
     for file in files:
@@ -206,10 +206,10 @@ def _measure_distances(
     kept: PreparedModel | None,
     quiet: bool,
 ) -> None:
-    """Add the distance of live from final quality to each report: measured, or from the cache.
+    """Add the distance between live and final quality to each report, measured or cached.
 
-    `live` makes live bakes to compare final ones with, of the reduced model `kept`; without one
-    nothing is added. An error here is a warning: the bakes are complete.
+    `live` is the request of live bakes, with the reduced model `kept`, for comparison; without a
+    reduced model nothing is added. Errors become warnings, because the bakes are already complete.
     """
     if kept is None or kept.model.engine != live.live.name:
         return
@@ -228,7 +228,7 @@ def _measure_distances(
                 remember_distance(content, distance)
         except Exception as error:
             why = str(error).partition("\n")[0] or type(error).__name__
-            warn(f'motion "{plan.motion.name}": the distance of live from final is unknown: {why}')
+            warn(f'motion "{plan.motion.name}": live and final quality cannot be compared: {why}')
             continue
         if distance is not None:
             baked.report["live_distance"] = distance
@@ -277,8 +277,10 @@ def checked_target(given: str, output: Path | None) -> Path:
         output = Path(f"{stem}_soft{suffix}")
     row = BAKED_MOTIONS.find(output)
     if row is None:
-        known = ", ".join(BAKED_MOTIONS.suffixes())
-        raise SuppleError(f'{output}: "{output.suffix}" files are not written; use one of {known}')
+        suffixes = ", ".join(BAKED_MOTIONS.suffixes())
+        raise SuppleError(
+            f'{output}: "{output.suffix}" files are not written; use one of {suffixes}'
+        )
     if row.library and find_spec(row.library) is None:
         raise SuppleError(f"{output}: needs an extra; run pip install 'supple[{row.extra}]'")
     check_place(output, None if again else file)  # a baked file contains the original

@@ -42,8 +42,8 @@ class ContactOptions:
     """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, and
     with 0 the body is limp (soft-skeleton)."""
     root: Literal["driven", "tracked", "free"] | None = None
-    """Motion of the first bone: driven, exactly by the motion, the default; tracked, by springs
-    like the others; or free (soft-skeleton)."""
+    """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
+    by springs, as other bones do; free does not follow it (soft-skeleton)."""
     self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
     """Contact between parts of the body, on by default (soft-skeleton)."""
     joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None

@@ -208,7 +208,7 @@ def _renamed(baked: BakedMotion, name: str) -> BakedMotion:
 
 def _print_summary(figures: dict[str, Any]) -> None:
     built = f"built in {figures['build_s']:.1f} s"
-    kept = "from the cache" if figures["model_kept"] else built
+    origin = "from the cache" if figures["model_kept"] else built
     liveliest = ", ".join(figures["liveliest"])
     cycles = f", {figures['cycles']} cycles" if "cycles" in figures else ""
     frames = f"{figures['frames']} frames at {figures['rate']:.4g} per second{cycles}"
@@ -216,7 +216,7 @@ def _print_summary(figures: dict[str, Any]) -> None:
     keys = f"{figures['n_keys']:,} of {figures['n_samples']:,}, {figures['keys']}, {reached}"
     rows = [
         ("character", f"{figures['vertices']:,} vertices"),
-        ("model", f"{figures['engine']}, {counted(figures['free'], 'free parameter')}, {kept}"),
+        ("model", f"{figures['engine']}, {counted(figures['free'], 'free parameter')}, {origin}"),
         ("motion", f"{figures['motion']}, {frames}, {figures['step_ms']:.2f} ms per step"),
         ("curves", f"move skin by {100 * figures['moves']:.2g} % of the size; most: {liveliest}"),
         ("keys", keys),

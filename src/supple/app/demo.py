@@ -55,7 +55,7 @@ def run_demo(
 
 @contextmanager
 def _folder(output: Path) -> Iterator[None]:
-    """Create the folder and test it before any work; after an error remove it if it is empty."""
+    """Create the folder and check that it is writable; after an error remove it if it is empty."""
     if output.exists() and not output.is_dir():
         raise SuppleError(f"{output}: is a file; choose a folder with --output")
     created = [folder for folder in (output, *output.parents) if not folder.exists()]

@@ -261,7 +261,9 @@ def _painted(character: Character, attribute: str, channel: str) -> Floats:
             colours = _colours(document, accessors, described, attribute)
             columns = CHANNELS[channel]
             if len(colours) != len(part.welded) or colours.shape[1] <= max(columns):
-                raise FormatError(f'{source.path.name}: some "{attribute}" lack {channel}')
+                raise FormatError(
+                    f'{source.path.name}: some colours "{attribute}" have no {channel}'
+                )
             used = part.welded >= 0
             np.add.at(total, part.welded[used], colours[used][:, columns].mean(axis=1))
             np.add.at(counts, part.welded[used], 1.0)

@@ -61,7 +61,7 @@ class ViewOptions(CommandOptions):
     """Options of `supple view` about the character."""
 
     damping: float = 1.0
-    """Factor on the damping of the flesh at first, as for bake."""
+    """Initial factor on the damping of the flesh, as for bake."""
     model: Path | None = None
     """A model file of this character, in place of building a model."""
 
@@ -97,7 +97,7 @@ class BakeOptions(CommandOptions, BakePlayOptions):
     """.csv file of contact forces at each frame, with soft-skeleton: force on the body, on each of
     its parts and by each obstacle, torque of each joint, force and pressure of each contact."""
     clay: Flag = False
-    """Show the report in clay at first, in place of the character's colours."""
+    """Show the report in clay initially, instead of in the character's colours."""
     remove: Flag = False
     """Remove baked flesh: restore the original file to the byte; in place without -o."""
 
@@ -242,7 +242,7 @@ class FitOptions(CommandOptions, PlayOptions):
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
     """Frames per second of the target; by default its own, and 30 for .pc2, which has none."""
     regions: Words = None
-    """Parts with a stiffness and a damping of their own, beside all other flesh: joints with
+    """Parts with their own stiffness and damping, in addition to all other flesh: joints with
     wildcards, roles of the anatomy, belly, back, meshes, materials or painted maps, such as belly
     'Tail*'. By default the roles that move most in the target."""
     plot: Path | None = None

@@ -77,7 +77,7 @@ def checked_stiffness(value: float) -> float:
 def checked_factors(values: ArrayLike, n_tets: int, of: str = "stiffness") -> Floats:
     """Return a copy of factors (T,) on the stiffness of tets, checked to be 0.001 to 1000.
 
-    Or on another property `of` them.
+    `of` names the property in errors if it is not the stiffness.
     """
     factors = owned_array(f"local {of}", values, (n_tets,))
     wrong = ~((factors >= 1e-3) & (factors <= 1e3))
@@ -139,7 +139,7 @@ class CharacterInputs:
     def earlier(self, before: Any, pose: Floats, root: Floats) -> tuple[Floats, Floats]:
         """Return pose and root of an earlier step; None in `before` means `pose` or `root`."""
         if not isinstance(before, tuple | list) or len(before) != 2:
-            raise SuppleError("before must be a pose and a root, such as (pose, None)")
+            raise SuppleError("`before` must be a pose and a root, such as (pose, None)")
         return self.pose(before[0], pose), self.root(before[1], root)
 
     def start(

@@ -182,7 +182,7 @@ class ImplicitSolver:
         how: tuple[bool, bool],
         report: StepReport,
     ) -> tuple[Floats, float, float | None]:
-        """Return Newton's change of velocity, the step length along it, and the energy there.
+        """Return the Newton step in velocity, the step length along it, and the energy there.
 
         `how` are two flags: whether the matrix is assembled anew, and whether `_set_damping` has
         assembled it at w. A kept matrix that gives no descent is replaced by the exact one, and

@@ -45,7 +45,7 @@ def register_integrator(row: Integrator) -> None:
             f"{shown(row, 40)} is not an integrator; pass a supple.dynamics.Integrator"
         )
     if not isinstance(row.name, str) or not row.name:
-        raise SuppleError(f"an integrator's name is a text, not {shown(row.name, 40)}")
+        raise SuppleError(f"an integrator's name must be a string, not {shown(row.name, 40)}")
     if row.name in INTEGRATORS:
         raise SuppleError(f"an integrator {row.name!r} exists already; choose another name")
     if type(row.order) is not int or row.order < 1:
@@ -107,7 +107,7 @@ def _oscillator(row: Integrator, w: float, damping: float, h: float, steps: int)
 
 
 def _check_order(row: Integrator) -> None:
-    """Refuse a row whose error falls more slowly with h than its order says."""
+    """Refuse a row whose error decreases more slowly with h than its stated order requires."""
     w, damping = 3.0, 0.05
     rate, turn = damping * w, w * math.sqrt(1 - damping**2)
     errors = []
@@ -126,7 +126,7 @@ def _check_order(row: Integrator) -> None:
         hint = " (start.a is 0 in the first step, as the coefficients have lead = 0)"
     raise SuppleError(
         f"integrator {row.name!r}: halving h divides the error of an oscillator by "
-        f"{coarse / fine:.2g}, and order {row.order} means by {2**row.order}; correct the formula, "
+        f"{coarse / fine:.2g}; order {row.order} requires {2**row.order}: correct the formula, "
         f"or state a lower order{hint}"
     )
 
@@ -153,7 +153,7 @@ def _check_coefficients(row: Integrator, h: float, ratio: float, where: str) -> 
             raise SuppleError(f"{where}: {name} is {shown(value, 40)}; return finite numbers")
     now, before, divisor, lead, tau = stage
     if tau <= 0:
-        raise SuppleError(f"{where}: tau is {tau:g} s; the implicit stage must last some time")
+        raise SuppleError(f"{where}: tau is {tau:g} s; the implicit stage needs a positive one")
     weights = now - before
     if divisor == 0 or abs(weights - divisor) > _CONSISTENT * abs(divisor):
         raise SuppleError(

@@ -103,9 +103,9 @@ class Integrator:
         Factor e of a step that ends at e u⁺ − (e − 1) u.
     several_stages
         Step function of a method with more than one stage, or with a formula of its own, which only
-        the engine full and `ProjectedSimulator` accept. Of the coefficients engines then read only
-        whether there is a `before` weight, so that `StepStart.before` is kept, and a `lead`, so
-        that the first `StepStart.a` is the acceleration.
+        the engine full and `ProjectedSimulator` accept. Engines then use the coefficients only to
+        decide whether to keep `StepStart.before` (if there is a `before` weight) and whether the
+        first `StepStart.a` is the acceleration (if there is a `lead`).
     """
 
     name: str

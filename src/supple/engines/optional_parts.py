@@ -96,7 +96,7 @@ class SoftContact(Protocol):
 
     @property
     def gravity(self) -> Floats:
-        """(3,) in m/s²; may be set between steps."""
+        """Gravity (3,) in m/s²; may be set between steps."""
 
     @property
     def friction(self) -> float:

@@ -66,7 +66,7 @@ def load(
         if "metres_per_unit" not in parameters:
             what = f"{row.name} files define their unit"
             raise FormatError(f"{path.name}: {what}; omit metres_per_unit")
-    kept = {"curves": curves, "flesh": flesh}
-    options |= {name: value for name, value in kept.items() if name in parameters}
+    additions = {"curves": curves, "flesh": flesh}
+    options |= {name: value for name, value in additions.items() if name in parameters}
     character: Character = reader(path, **options)
     return character

@@ -379,36 +379,36 @@ def _read_abc(path: Path, size: int) -> PointCache:
     _check_alembic(path)
     from alembic3d.Abc import IArchive
 
-    found: list[tuple[Any, Floats]] = []
-    _find_meshes(IArchive(os.fspath(path)).getTop(), np.eye(4), found)
-    counts = {schema.getNumSamples() for schema, _ in found}
-    if not found or len(counts) > 1 or not min(counts):
-        why = "meshes with different numbers of samples" if found else "no polygon mesh"
+    meshes: list[tuple[Any, Floats]] = []
+    _find_meshes(IArchive(os.fspath(path)).getTop(), np.eye(4), meshes)
+    counts = {schema.getNumSamples() for schema, _ in meshes}
+    if not meshes or len(counts) > 1 or not min(counts):
+        why = "meshes with different numbers of samples" if meshes else "no polygon mesh"
         raise FormatError(f"{path.name}: has {why}; export the baked mesh alone")
-    times = np.array([_sample_time(found[0][0], k) for k in range(counts.pop())])
+    times = np.array([_sample_time(meshes[0][0], k) for k in range(counts.pop())])
     frames = [
-        np.concatenate([_sample(schema, place, k) for schema, place in found])
+        np.concatenate([_sample(schema, place, k) for schema, place in meshes])
         for k in range(len(times))
     ]
     if len({len(frame) for frame in frames}) > 1:
-        raise FormatError(f"{path.name}: its number of points changes; export one topology")
+        raise FormatError(f"{path.name}: its number of points changes; export a constant topology")
     return PointCache(np.array(frames), _finite(path, times), {})
 
 
-def _find_meshes(node: Any, place: Floats, found: list[tuple[Any, Floats]]) -> None:
-    """Collect polygon meshes below a node with their transforms (4, 4), rows times matrix."""
+def _find_meshes(node: Any, place: Floats, meshes: list[tuple[Any, Floats]]) -> None:
+    """Append polygon meshes below a node with their transforms (4, 4), rows times matrix."""
     from alembic3d.AbcGeom import IPolyMesh, IXform
 
     for k in range(node.getNumChildren()):
         child, header = node.getChild(k), node.getChildHeader(k)
         if IPolyMesh.matches(header):
-            found.append((IPolyMesh(node, header.getName()).getSchema(), place))
+            meshes.append((IPolyMesh(node, header.getName()).getSchema(), place))
         elif IXform.matches(header):
             matrix = IXform(node, header.getName()).getSchema().getValue().getMatrix()
             rows = [[matrix[i][j] for j in range(4)] for i in range(4)]
-            _find_meshes(child, np.array(rows) @ place, found)
+            _find_meshes(child, np.array(rows) @ place, meshes)
         else:
-            _find_meshes(child, place, found)
+            _find_meshes(child, place, meshes)
 
 
 def _sample(schema: Any, place: Floats, k: int) -> Singles:

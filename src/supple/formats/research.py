@@ -61,8 +61,8 @@ def load_json_example(path: Path, metres_per_unit: float | None = None) -> Chara
     if "P" in keys:
         raise FormatError(f"{path.name}: is a motion; load the skeleton_rig.json it belongs to")
     raise FormatError(
-        f"{path.name}: is JSON, but no character: neither mesh_file nor p0 is in it;"
-        f" glTF's JSON ends in .gltf"
+        f'{path.name}: is JSON, but not a character: it has neither "mesh_file" nor "p0";'
+        f" give a glTF file the suffix .gltf"
     )
 
 
@@ -117,7 +117,7 @@ def read_complementary(
     """Read an example whose handles are bones; the files that its ``.json`` names must be beside
     it.
 
-    Raises FormatError or MeshError if a file is missing, damaged, or does not fit the others.
+    Raises FormatError or MeshError if a file is missing, damaged, or inconsistent with the others.
     """
     path = Path(path)
     files = _named_files(path)

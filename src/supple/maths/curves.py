@@ -83,8 +83,9 @@ def smoothed(times: ArrayLike, values: ArrayLike, period: float) -> Floats:
     `period`, in seconds. The gain is 1/2 for oscillations of this period, 1/17 for half the period
     and 16/17 for twice the period; linear motion is unchanged.
 
-    Values of the natural smoothing spline, min ∫|f − y|² + λ∫|f″|² with λ = (period/2π)⁴, whose
-    gain at the angular frequency ω is 1/(1 + λω⁴); by Reinsch's banded system.
+    The values are those of the natural smoothing spline, min ∫|f − y|² + λ∫|f″|² with λ =
+    (period/2π)⁴, whose gain at the angular frequency ω is 1/(1 + λω⁴), from Reinsch's banded
+    system.
     """
     t = np.asarray(times, dtype=np.float64)
     y = np.asarray(values, dtype=np.float64)

@@ -110,7 +110,7 @@ def reduced_keys(
     t = np.asarray(times, np.float64)
     x = np.array(values, np.float64)
     if t.ndim != 1 or x.ndim != 2 or len(t) != len(x) or not len(t):
-        raise SuppleError(f"samples {x.shape} do not fit times {t.shape}; give a row per time")
+        raise SuppleError(f"samples {x.shape} do not match times {t.shape}; give a row per time")
     if not (np.isfinite(t).all() and np.isfinite(x).all() and (np.diff(t) > 0).all()):
         raise SuppleError("samples of a curve must be finite, and times must increase")
     x = continuous(x) if rotation and len(x) > 1 else x

@@ -64,7 +64,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
     Warns
     -----
     SuppleWarning
-        If a component has no handle: it follows the nearest one.
+        If a component has no handle: it follows the nearest handle.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def biharmonic_weights(mesh: TetMesh, handles: Sequence[ArrayLike]) -> Floats:
 def _owners(handles: Sequence[ArrayLike], n_vertices: int) -> Ints:
     """Return the handle of each vertex, (n,), or -1."""
     if not isinstance(handles, Sequence) or len(handles) == 0:
-        raise SuppleError("weights need a list of handles, at least one")
+        raise SuppleError("handles must be a list of at least one handle")
     owner = np.full(n_vertices, -1)
     for index, listed in enumerate(handles):
         try:
@@ -126,7 +126,7 @@ def _nearest(points: Floats, others: Floats) -> Ints:
 
 
 def _follow_nearest(mesh: TetMesh, owner: Ints, weights: Floats) -> Bools:
-    """Assign components without a handle to the nearest; return a mask (n,) of their vertices."""
+    """Assign components without a handle to the nearest handle; return a mask (n,)."""
     n = len(owner)
     pairs = (np.repeat(mesh.tets[:, 0], 3), mesh.tets[:, 1:].ravel())
     graph = sp.coo_array((np.ones(len(pairs[0]), bool), pairs), shape=(n, n))

@@ -106,7 +106,7 @@ def _inside_another_part(boundary: PosedBoundary, step: float) -> Bools:
 
 
 def _candidates(boundary: PosedBoundary, distance: float) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield blocks of vertices: the first, and CSR lists of triangles that may be near each."""
+    """Yield the first vertex of each block, and CSR lists of triangles that may be near each."""
     corners = boundary.points[boundary.triangles]
     middles = corners.mean(axis=1)
     radius = np.linalg.norm(corners - middles[:, None], axis=2).max()
@@ -329,7 +329,7 @@ def find_boundary_contacts(
 def _positions(what: str, values: ArrayLike, mesh: TetMesh) -> Floats:
     points = checked_array(what, values, mesh.vertices.shape)
     if np.abs(points).max() > LARGEST_COORDINATE:
-        raise SuppleError(f"{what}: one is farther than {LARGEST_COORDINATE:g} from the origin")
+        raise SuppleError(f"{what}: a point is farther than {LARGEST_COORDINATE:g} from the origin")
     return points
 
 

@@ -157,7 +157,7 @@ class Box:
         rotation = np.eye(3) if turn is None else owned_array("turn of the box", turn, (3, 3))
         small = np.clip(rotation, -2.0, 2.0)  # nothing overflows
         if np.abs(small.T @ small - np.eye(3)).max() > RIGHT_ANGLES or np.linalg.det(small) < 0:
-            raise SuppleError("the turn of a box is not a rotation; give orthonormal columns")
+            raise SuppleError("`turn` of a box is not a rotation; give orthonormal columns")
         sides = owned_array("half sides of the box", half, (3,))
         if sides.min() <= 0:
             raise SuppleError(f"a half side of a box is {sides.min():g}; all must be positive")

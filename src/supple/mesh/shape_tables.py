@@ -59,13 +59,13 @@ class ShapeTables(NamedTuple):
     """(o, 15) plane: point, normal; sphere: centre, radius; capsule: ends, radius; box: centre,
     half sides, rotation by rows."""
     rotations: Floats
-    """(o, 3, 3) from local axes to the world."""
+    """(o, 3, 3) rotations from local axes to the world."""
     translations: Floats
     """(o, 3) positions of the local origins."""
     bounds: Floats
     """(o, 4) bounding ball in local axes, centre and radius; infinite for planes and ``OTHER``."""
     faces: Floats
-    """(f, 13) of hulls: normal, level, three corners."""
+    """(f, 13) faces of hulls: normal, level, three corners."""
     face_starts: Ints
     """(o + 1,) first face of each."""
     grids: Singles

@@ -139,7 +139,7 @@ def body_plan_of(
     Warns
     -----
     SuppleWarning
-        If more than half of the skin is hard, with reasons and the way out.
+        If more than half of the skin is hard, with reasons and a remedy.
     """
     if anatomy is None or len(skinned_rigs(character.rig)) > 1:
         if character.painted.keys() & {"rigid", "flesh"}:

@@ -113,7 +113,7 @@ class BakePlan:
     ) -> Player:
         """Return a `Player` of the motion; the time step of `simulator` must be `dt`."""
         if simulator.dt != self.dt:
-            raise SuppleError(f"the simulator steps {simulator.dt:g} s; the plan is {self.dt:g} s")
+            raise SuppleError(f"the simulator steps {simulator.dt:g} s, but the plan {self.dt:g} s")
         span: dict[str, Any] = {"start": self.start, "end": self.end, "multiple": multiple}
         return Player(simulator, self.motion, loop=self.loop, ahead=ahead, **span)
 

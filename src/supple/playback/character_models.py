@@ -66,8 +66,8 @@ class PreparedModel:
     def figures(self) -> dict[str, Any]:
         """Return the figures for the report of a command."""
         figures = {"build_s": round(self.seconds, 3), "model_kept": self.kept}
-        words = {"feel": self.feel.words(), "build_reason": self.reason}
-        return figures | {name: text for name, text in words.items() if text}
+        descriptions = {"feel": self.feel.words(), "build_reason": self.reason}
+        return figures | {name: text for name, text in descriptions.items() if text}
 
 
 def prepared_model(

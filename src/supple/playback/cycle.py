@@ -153,7 +153,7 @@ def checked_span(motion: Motion, start: float | None, end: float | None) -> tupl
     if not first - slack <= begin <= stop <= last + slack:
         raise SuppleError(
             f'motion "{motion.name}" lasts from {first:.4g} to {last:.4g} s; '
-            f"{begin:.4g} to {stop:.4g} s is not a part of it"
+            f"{begin:.4g} to {stop:.4g} s is not a valid part of it"
         )
     return max(begin, first), min(stop, last)
 

@@ -1,4 +1,4 @@
-"""How far flesh moves from the rig in a bake and where, and what to try if it hardly does."""
+"""Displacement of flesh from the rig in a bake: its size and place, and advice if it is small."""
 
 from __future__ import annotations
 
@@ -213,8 +213,8 @@ def _still_advice(motion: FleshMotion, hard: HardSkin | None, report: Mapping[st
     if hard is not None and hard.mask.all():
         return f"all of the skin is held hard; {_softer(hard)}"
     if stiffened > 1:
-        made = f"it was made {stiffened:g} times as stiff, as the motion is violent"
-        return f"{made}; use a slower motion, or final quality"
+        stiffening = f"it was made {stiffened:g} times as stiff, as the motion is violent"
+        return f"{stiffening}; use a slower motion, or final quality"
     if motion.accelerations.max(initial=0.0) < UNMOVED * motion.size:
         return "the motion does not move the rig; use a livelier motion"
     soft = np.ones(len(motion.peaks), bool) if hard is None else ~hard.mask

@@ -21,7 +21,7 @@ from supple.rig.character import Character
 
 
 class LiveRun:
-    """A motion that one simulator plays again and again; `options` are those of `bake_simulator`.
+    """Repeated simulation of one motion by one simulator; `options` are those of `bake_simulator`.
 
     Attributes
     ----------

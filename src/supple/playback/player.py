@@ -226,7 +226,7 @@ class Player:
     def wrap(self) -> None:
         """Go from the end of a cycle to its start without a time step; elsewhere do nothing.
 
-        `step` does so too. The skin moves from the end of the motion to its start.
+        `step` calls it as well. The skin moves from the end of the motion to its start.
         """
         if not self.loop or self.frame != self.n_steps:
             return

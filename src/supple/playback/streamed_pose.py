@@ -102,7 +102,7 @@ class PoseStream:
     ) -> None:
         core = skinned_core(character.rig)
         if core is None:
-            raise SuppleError(f"{character.name}: has no skeleton, so that it cannot be posed")
+            raise SuppleError(f"{character.name}: has no skeleton, so it cannot be posed")
         skin, self._skin_entries = core
         self._joint_pose = skin.joint_pose
         self._entries = skin.joint_pose.entries()[:, :3]

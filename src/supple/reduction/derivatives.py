@@ -212,8 +212,8 @@ def _displacement_gradients(u: Floats, tet: Ints, g: Floats, G: Floats) -> None:
 def _second_derivative(
     kind: int, A: Floats, i: int, p: Floats, F: Floats, H: Floats, scratch: Floats
 ) -> bool:
-    """Write ∂²P/∂F² : A_i at F = I to H[0] (9, 9); return False if A_i is zero. By central
-    differences of ∂P/∂F at I ± hA_i, which are exact for StVK, whose ∂P/∂F is quadratic.
+    """Write ∂²P/∂F² : A_i at F = I to H[0] (9, 9); return False if A_i is zero. The derivative is a
+    central difference of ∂P/∂F at I ± hA_i, which is exact for StVK, whose ∂P/∂F is quadratic.
     """
     size = 0.0
     for c in range(3):

@@ -71,7 +71,7 @@ def mass_pca(
 ) -> tuple[Floats, Floats]:
     """Compute the `count` mass-orthonormal vectors that best represent V (barbic2005 §5).
 
-    By a singular value decomposition of √M V, after a QR factorisation.
+    They follow from a singular value decomposition of √M V, after a QR factorisation.
 
     Parameters
     ----------

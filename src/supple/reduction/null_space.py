@@ -206,9 +206,9 @@ def _by_piece(label: ShortInts, n_pieces: int) -> tuple[Ints, Ints]:
 
 
 def _bases(dense: Floats) -> Iterator[tuple[Ints, Floats, Ints, Ints]]:
-    """Compute null spaces of matrices (g, c, m) of one shape, grouped by rank.
-    Yields numbers of matrices, their null spaces (h, m, m − rank), positions of the columns among
-    the m coordinates, and redundant rows.
+    """Compute null spaces of matrices (g, c, m) of one shape, grouped by rank. Yields indices of
+    matrices, their null spaces (h, m, m − rank), positions of the columns among the m coordinates,
+    and redundant rows.
     """
     if dense.shape[2] > _SMALL:
         for piece, matrix in enumerate(dense):

@@ -68,10 +68,12 @@ def shake(
     seed: int,
     steps: int = STEPS,
 ) -> Shaking | None:
-    """Simulate `steps` displacements of the region under random accelerations, and as many as there
-    are `loads` (n, 3, t): accelerations every `MOTION_STEP`, in parts of `MOTION_STEPS` that start
-    from rest. The result is None if the body is free or cannot be simulated; without the loads if
-    they are too violent. The same seed gives the same result, bit for bit.
+    """Simulate `steps` steps of the region under random accelerations, and t steps under `loads`.
+
+    `loads` (n, 3, t) are accelerations at intervals of `MOTION_STEP`, in parts of `MOTION_STEPS`
+    that each start from rest. Accelerations are halved while the simulation diverges; loads that
+    are still too violent are left out. Return None if the body is free or cannot be simulated. The
+    same seed gives the same result, bit for bit.
 
     Accelerations are affine in position, so that limbs are accelerated together and apart, and
     accelerations of the rig's parameters (`moves` (n, 3, k), ∂Φ/∂p in any units), so that a tail is

@@ -87,7 +87,7 @@ class Character:
         ``"mesh:Body"``.
     painted : dict of str to (n̄,) array
         Maps that an artist painted on the skin: ``"rigid"`` and ``"flesh"``, 0 to 1, and
-        ``"stiffness"``, a factor. 0, and for factors 1, where nothing is painted.
+        ``"stiffness"``, a factor. Vertices without paint have 0, or 1 for factors.
     appearance : Appearance
         Colours of the surface's triangles; None if the file has none.
     """

@@ -132,7 +132,7 @@ def register_deformer(name: str, type_: type) -> None:
         tuple of fields.
     """
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_KIND:
-        expected = f"a text of 1 to {LONGEST_KIND} characters"
+        expected = f"a string of 1 to {LONGEST_KIND} characters"
         raise SuppleError(f"the name of a deformer is {expected}, not {shown(name)}")
     if name in KINDS or name == GIVEN:
         other = f", the class {KINDS[name].__name__}" if name in KINDS else ""
@@ -351,7 +351,7 @@ def _restored(
         raise SuppleError(f"part {number} of a stored rig has no kind, values and parts")
     for name, type_ in types.items():
         if not isinstance(entry[name], type_):
-            raise SuppleError(f'part {number} of a stored rig: "{name}" is of a wrong type')
+            raise SuppleError(f'part {number} of a stored rig: "{name}" has the wrong type')
     reader = FieldReader(
         entry["values"],
         arrays,

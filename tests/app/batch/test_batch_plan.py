@@ -186,7 +186,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(rats, name):
         ),
     ],
 )
-def test_hostile_lists_are_refused_in_one_line_that_says_where(rats, rows, words):
+def test_hostile_lists_are_refused_in_one_line_that_names_the_place(rats, rows, words):
     with pytest.raises(SuppleError, match=words.replace("(", r"\(")) as found:
         planned(rats, listed(rats, rows))
     assert len(str(found.value)) < 500
@@ -260,7 +260,7 @@ def test_words_of_a_pair_stay_its_words(rats):
     assert job.words(rats)[-3:] == ["--range", "-1", "2"]
 
 
-def test_clips_that_cannot_be_read_are_a_job_that_says_why(rats):
+def test_clips_that_cannot_be_read_are_a_failed_job_with_the_reason(rats):
     why = SuppleError("rat.glb: is damaged")
     jobs = planned(rats, rats / "a", rats / "b/cat.usda", clips=["R*"], names={"rat": why})
     assert [(job.output, job.fault) for job in jobs] == [("rat.glb", "rat.glb: is damaged")]

@@ -74,7 +74,7 @@ def test_a_killed_process_is_reported(process, tmp_path):
     assert process._process is None
 
 
-def test_limits_end_a_job_and_say_which(tmp_path, monkeypatch):
+def test_a_job_that_exceeds_a_limit_is_ended_and_the_limit_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "environ", environment(tmp_path))
     for limits, words in (
         (Limits(seconds=0.3), "took more than 0.3 s; use a longer --time-limit"),

@@ -308,7 +308,7 @@ def test_roots_are_rigid_or_an_error():
     np.testing.assert_allclose(to_root(root, to_world(root, points)), points, atol=1e-14)
 
 
-def test_tets_that_a_pose_turns_inside_out_are_left_out_and_that_is_said():
+def test_tets_that_a_pose_inverts_are_left_out_and_reported():
     simulator = FullSimulator(bar())
     simulator.reset(np.radians([100.0]))
     assert simulator.step(np.radians([101.0])).limits == ()

@@ -307,5 +307,5 @@ def test_wrong_frequencies_are_named() -> None:
     ):
         with pytest.raises(SuppleError, match=said):
             frequency_ratios(ours, theirs, count)
-    with pytest.raises(SuppleError, match="does not fit a stiffness of shape"):
+    with pytest.raises(SuppleError, match="does not match a stiffness of shape"):
         reduced_frequencies(np.ones((5, 2)), sp.eye_array(6).tocsr(), np.eye(2))

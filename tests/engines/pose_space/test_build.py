@@ -173,7 +173,7 @@ class Listening(BuildLog):
         self.threads.add(threading.get_ident())
 
 
-def test_a_log_hears_of_every_stage_its_time_and_how_far_it_is():
+def test_a_log_receives_every_stage_its_time_and_its_progress():
     log = Listening()
     build(bending_bar(), **bar_options(), log=log)
     assert list(log.stages) == STAGES
@@ -228,7 +228,7 @@ def test_a_body_that_nothing_holds_is_reduced_without_its_rigid_motions():
     assert free.report["mid_pose_frequency_ratio"] < 1.1
 
 
-def test_the_whole_body_is_one_region_however_that_is_said():
+def test_the_whole_body_is_one_region_however_it_is_requested():
     plain = build(bending_bar(), **bar_options(regions=None))
     assert [region.name for region in plain.regions] == ["body"]
     assert plain.report["stored_fraction"] == 1

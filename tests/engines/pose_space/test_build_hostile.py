@@ -79,7 +79,7 @@ def test_a_pose_given_twice_is_named():
 
 
 @pytest.mark.parametrize("modes", [325, 4000, 10**12])
-def test_more_modes_than_there_are_is_an_error_that_says_how_many_there_are(modes):
+def test_more_modes_than_there_are_is_an_error_with_their_number(modes):
     refused(r'region "body": \d+ .* it has 324 unknowns; use fewer', modes=modes)
 
 
@@ -185,7 +185,7 @@ def test_an_invalid_material_is_a_one_line_error():
         ("poses", {}, "poses must be"),
         ("poses", 2.5, "poses must be"),
         ("poses", "x", '"x" is not a frame of a motion; write it like "sweep:0"'),
-        ("poses", "sweep:99", "no frame 99; they are 0 to 20"),
+        ("poses", "sweep:99", "no frame 99; its frames are 0 to 20"),
         ("poses", "sweap:9", 'did you mean "sweep"'),
         ("poses", [[1.0, 2.0]], 'pose "pose 0": .*the rig has 1 parameter'),
         ("poses", [[np.nan]], 'pose "pose 0": "bend.angle" is not finite'),
@@ -227,13 +227,13 @@ def test_an_option_that_does_not_exist_is_refused_by_name():
         build(bending_bar(), **bar_options(smoothing=3))
 
 
-def test_without_a_skeleton_and_bones_it_is_said_that_nothing_holds_the_flesh():
+def test_without_a_skeleton_and_bones_a_warning_states_that_nothing_holds_the_flesh():
     with pytest.warns(SuppleWarning, match="no skeleton, and no bones are given; nothing holds"):
         model = build(bending_bar(), **bar_options(bones=None, poses=1))
     assert len(model.fixed) == 0
 
 
-def test_a_character_without_a_mesh_says_so():
+def test_a_character_without_a_mesh_is_an_error():
     with pytest.raises(SuppleError, match="bare: has no mesh"):
         build(Character("bare", None, None), poses=1)
 

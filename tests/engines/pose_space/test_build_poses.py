@@ -134,7 +134,7 @@ def test_a_character_that_does_not_move_has_one_pose():
         assert model.pose_names == ("neutral",)
 
 
-def test_adding_stops_at_the_most_poses_and_says_so():
+def test_adding_stops_at_the_most_poses_with_a_warning():
     options = bar_options(poses="auto", interpolation="world", most_poses=5)
     with pytest.warns(
         SuppleWarning, match="with 5 poses, interpolation still changes .* factor of .*most_poses"

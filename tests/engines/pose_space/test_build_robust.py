@@ -164,7 +164,7 @@ def test_a_broken_pool_of_processes_is_reported():
     assert "\n" not in str(caught.value)
 
 
-def test_an_executor_that_is_closed_says_so():
+def test_a_closed_executor_is_an_error():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     with pytest.raises(SuppleError, match=r"the executor accepts no tasks .*shutdown"):
@@ -182,7 +182,7 @@ def test_of_tasks_that_fail_the_first_in_the_list_is_raised():
         Workers(pool).map(fail, range(5))
 
 
-def test_no_task_runs_on_when_one_has_failed_or_somebody_interrupts():
+def test_no_task_runs_on_after_a_failure_or_an_interrupt():
     finished: list[int] = []
 
     def run(task: int) -> None:

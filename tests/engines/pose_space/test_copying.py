@@ -70,7 +70,7 @@ def go_on(each: Any, slope: float) -> Floats:
 
 @pytest.mark.parametrize("contact", [False, True])
 @pytest.mark.parametrize("how", COPIES)
-def test_original_and_copy_go_their_own_ways_as_if_there_were_no_other(how, contact):
+def test_an_original_and_its_copy_are_independent(how, contact):
     original = begun(contact)
     twin = COPIES[how](original)
     assert twin.time == original.time > 0
@@ -106,7 +106,7 @@ def test_a_copy_outlives_the_original(how, n):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("contact", [False, True])
 @pytest.mark.parametrize("how", COPIES)
-def test_a_crowd_and_its_copy_go_their_own_ways(how, contact, threads):
+def test_a_crowd_and_its_copy_are_independent(how, contact, threads):
     runtime = RuntimeModel.of(stepped_model("firm"))
     made = [begun(contact, runtime, 3, threads=threads) for _ in range(2)]
     original, alone = made

@@ -298,8 +298,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"parents": [-1, 0]}, "a parent for each of 3"),
     ({"seed": -1}, "seed -1"),
     ({"seed": 0.5}, "whole numbers"),
-    ({"report": {"error": float("nan")}}, "plain, finite figures"),
-    ({"report": {"error": np.zeros(3)}}, "plain, finite figures"),
+    ({"report": {"error": float("nan")}}, "must have finite JSON values"),
+    ({"report": {"error": np.zeros(3)}}, "must have finite JSON values"),
     ({"extras": {"../x": np.zeros(3)}}, 'extra array "../x"'),
     ({"extras": {"a.b": np.zeros(3, complex)}}, "is complex128"),
     ({"extras": {"a.b": np.array([np.nan])}}, "not finite everywhere"),
@@ -379,17 +379,17 @@ CLOSED = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
         (raw(CLOSED.replace(b"[1]", b"[99999999999]") + b"}", b"1234"), "does not match its shape"),
         (raw(CLOSED.replace(b"F32", b"BF16") + b"}", b"1234"), "has an unknown type"),
         (raw(CLOSED.replace(b'"a"', b'"../../a"') + b"}", b"1234"), "is invalid"),
-        (raw(b'{"__metadata__":{"format":5}}'), "are not texts"),
+        (raw(b'{"__metadata__":{"format":5}}'), "are not strings"),
         (raw(b'["a"]   '), "is not a model file"),
         (raw(b'{"\xff":1}'), "its header is damaged"),
         (texts_with(format="other"), "but not a model of Supple"),
         (texts_with(version="2"), "is of version 2; upgrade Supple, which reads 1"),
-        (texts_with(version="one"), "of a version that is not read; build the model again"),
+        (texts_with(version="one"), "of an unsupported version; build the model again"),
         (texts_with(header="{}"), "has changed since it was written"),
         (texts_with(checksum=""), "has changed since it was written"),
     ],
 )
-def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
+def test_a_damaged_file_is_an_error_with_the_reason(tmp_path, data, message):
     path = tmp_path / "rat.supple"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=rf"^rat\.supple: .*{message}"):
@@ -407,12 +407,12 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
         (lambda h, t: h.pop("seed"), '"seed" is missing'),
         (lambda h, t: h.update(seed=True), '"seed" is not an integer'),
         (lambda h, t: h.update(seed=10**25), "seed 10"),
-        (lambda h, t: h.update(name=["x"]), '"name" is not a text'),
-        (lambda h, t: h.update(name="x" * 5000), '"name" is not a text, or far'),
+        (lambda h, t: h.update(name=["x"]), '"name" is not a string'),
+        (lambda h, t: h.update(name="x" * 5000), '"name" is not a string, or far'),
         (lambda h, t: h.update(more=1), 'unknown field "more"'),
         (lambda h, t: h.update(rigs=[]), '"rigs" is not a table'),
         (lambda h, t: h.update(same=[]), "which arrays are the same"),
-        (lambda h, t: h["same"].update(a="nowhere"), "names that do not fit"),
+        (lambda h, t: h["same"].update(a="nowhere"), "list of equal arrays is inconsistent"),
         (lambda h, t: h["same"].update(a="fixed"), 'unknown array "a"'),
         (
             lambda h, t: h["same"].update({f"a{i}": "regions.0.basis" for i in range(999)}),
@@ -437,7 +437,7 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path, data, message):
         (lambda h, t: t["mass_products.mask"].__setitem__(0, 0), "but its mask has"),
     ],
 )
-def test_a_file_edited_by_somebody_who_signs_it_is_still_refused(change, message):
+def test_an_edited_file_with_a_valid_checksum_is_still_refused(change, message):
     with pytest.raises(SuppleError, match=message):
         unpacked(signed(change))
 

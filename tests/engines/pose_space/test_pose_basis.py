@@ -47,7 +47,7 @@ def test_mass_pca_is_the_singular_value_decomposition_of_weighed_vectors():
     assert same_span(U[:, :4], left[:, :4] / root, mass)
 
 
-def test_mass_pca_says_how_many_directions_there_are():
+def test_mass_pca_reports_the_number_of_independent_directions():
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((30, 4)) @ rng.standard_normal((4, 9))
     assert mass_pca(vectors, np.ones(10), 4)[0].shape == (30, 4)

@@ -65,7 +65,7 @@ def test_frames_of_motions_are_poses() -> None:
     [
         ("Rum:3", 'cube: no motion "Rum"; did you mean "Run"'),
         ("Xyz:3", 'no motion "Xyz"; there are Run, Take: 2'),
-        ("Run:61", 'motion "Run" has no frame 61; they are 0 to 60'),
+        ("Run:61", 'motion "Run" has no frame 61; its frames are 0 to 60'),
         ("Run:-1", "no frame -1"),
         ("Run", '"Run" is not a frame of a motion; write it like "Run:0"'),
         ("Run:" + "9" * 30, "is not a frame of a motion"),

@@ -348,7 +348,7 @@ def test_a_black_box_acts_as_what_it_wraps():
     np.testing.assert_allclose(plain.surface(), boxed.surface(), atol=1e-4)
 
 
-def test_plain_numbers_know_the_distances_of_the_solids():
+def test_plain_numbers_give_the_distances_of_the_solids():
     from supple.engines.pose_space.contact.obstacle_detection import _gap
 
     solids: list[Obstacle] = [

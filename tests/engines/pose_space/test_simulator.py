@@ -233,7 +233,7 @@ def test_so_it_is_for_the_crossing_bars(x_scene):
 
 
 @pytest.mark.parametrize("mode", ["relative", "absolute", "none"])
-def test_gravity_acts_as_its_mode_says(mode):
+def test_gravity_acts_by_its_mode(mode):
     assert max(both(stepped_model("arm"), gravity_mode=mode)) < 3e-6
 
 

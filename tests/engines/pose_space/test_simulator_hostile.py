@@ -137,7 +137,7 @@ def test_wrong_input_is_an_error_and_the_state_keeps_its_bits():
     assert simulator.time == twin.time
 
 
-def test_messages_say_what_is_there():
+def test_messages_list_valid_values():
     simulator = PoseSpaceSimulator(stepped("firm"))
     with pytest.raises(SuppleError, match='did you mean "sweep"'):
         simulator.run("swep")

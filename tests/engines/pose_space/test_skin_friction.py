@@ -163,7 +163,7 @@ class BlackBox:
         return self.solid.distances(points)
 
 
-def test_solids_are_compiled_and_act_as_python_says_they_do():
+def test_compiled_solids_act_as_those_in_python():
     around = np.random.default_rng(3).normal(size=(300, 3))
     around = 0.22 * around / np.linalg.norm(around, axis=1)[:, None]
     hull = Convex(around + np.array([0.7, -0.23, WIDTH / 2]))

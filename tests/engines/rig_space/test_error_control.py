@@ -139,7 +139,7 @@ def test_tolerances_that_mean_nothing_are_refused(bad):
         RigSpaceSimulator(built("trunk"), tolerance=0.1, integrator="newmark")
 
 
-def test_curves_say_how_finely_steps_were_cut():
+def test_curves_report_the_number_of_sub_steps():
     model = built("belly")
     character = belly((4, 4, 4), 6)
     found = supple.curves(character, "bend", model, simulation={"tolerance": 3e-4})

@@ -101,7 +101,7 @@ def test_a_suggested_pattern_matches_and_differs_from_the_given_one(pattern):
         ("*fin*", "it has hip"),
         ([], "no parameter is free"),
         ("pole", "move no skin"),
-        ([3], "free names are texts"),
+        ([3], "free names must be strings"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")

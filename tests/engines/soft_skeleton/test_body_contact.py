@@ -180,7 +180,7 @@ def test_ten_objects_in_a_hand_neither_explode_nor_pass_through_it():
     assert worst < 0.015
 
 
-def test_joints_stay_within_their_limits_and_say_so():
+def test_joints_stay_within_their_limits_and_report_it():
     model = soft_hand()
     name = model.bones[1]
     limits = {name: [(-0.1, -0.1, -0.2), (0.1, 0.1, 0.2)]}

@@ -91,7 +91,7 @@ def test_handles_are_denser_in_the_requested_parts():
     [
         ({"basis": "modes"}, "no basis 'modes'; did you mean \"modal\""),
         ({"denser": {"for": 2}}, "no bone 'for'; did you mean \"fore\""),
-        ({"denser": {"fore": -2}}, "denser must be positive, not -2"),
+        ({"denser": {"fore": -2}}, "`denser` must be positive, not -2"),
         ({"denser": [1.0, 2.0]}, "denser"),
     ],
 )

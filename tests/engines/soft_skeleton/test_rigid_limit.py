@@ -128,7 +128,7 @@ def oracle(model: SoftSkeletonModel, seconds: float) -> tuple[np.ndarray, np.nda
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_rigid_body_moves_as_mujoco_says_and_nearer_with_shorter_steps(name):
+def test_a_rigid_body_moves_as_in_mujoco_and_nearer_with_shorter_steps(name):
     model, seconds = rigid(name), 0.25
     places, turns = oracle(model, seconds)
     size = np.ptp(model.skin.rest, axis=0).max()

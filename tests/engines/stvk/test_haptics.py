@@ -364,7 +364,7 @@ def test_invalid_balls_are_refused(trampoline, options):
     assert "\n" not in str(refused.value)
 
 
-def test_contact_too_stiff_for_the_step_says_how_stiff_it_may_be(trampoline):
+def test_contact_too_stiff_for_the_step_is_an_error_with_the_bound(trampoline):
     with pytest.raises(SuppleError, match=r"use at most ([\d.e+]+) N/m") as refused:
         ball_on(trampoline, [0, 1, 0], stiffness=1e7)
     most = float(str(refused.value).split("at most ")[1].split()[0])

@@ -102,7 +102,7 @@ def test_a_stiff_body_is_a_top_that_flips_about_its_middle_axis():
     assert 3.5 < apart[0] / apart[1] < 4.5
 
 
-def test_a_spinning_body_stretches_as_statics_in_its_frame_say():
+def test_a_spinning_body_stretches_as_statics_in_its_frame_predict():
     simulator = FreeStvkSimulator(
         complete_model(BRICKS), 0.01, integrator="backward-euler", iterations=10, alpha=8.0
     )

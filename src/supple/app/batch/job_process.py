@@ -229,8 +229,10 @@ def answer_to(request: dict[str, Any]) -> Outcome:
             outcome = failure("not enough memory") | {"fresh": True}
         except Exception as error:
             outcome = failure(_line(f"{type(error).__name__}: {error}")) | {"fresh": True}
-    kept = [_line(str(each.message)) for each in caught if issubclass(each.category, SuppleWarning)]
-    outcome["warnings"] = list(dict.fromkeys(kept))[:_MOST_WARNINGS]
+    warning_lines = [
+        _line(str(each.message)) for each in caught if issubclass(each.category, SuppleWarning)
+    ]
+    outcome["warnings"] = list(dict.fromkeys(warning_lines))[:_MOST_WARNINGS]
     outcome["peak_mb"] = peak_megabytes()
     outcome["where"] = platform.node()
     if pictures:

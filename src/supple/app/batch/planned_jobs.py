@@ -124,8 +124,8 @@ def _beside(path: str, stamp: str) -> tuple[str, ...]:
 
 def safe_name(text: str) -> str:
     """Return text as part of a file name, with other characters replaced by underscores."""
-    kept = re.sub(r"[^\w.+=-]+", "_", text).strip("._")
-    return kept.encode()[:80].decode(errors="ignore") or "x"
+    cleaned = re.sub(r"[^\w.+=-]+", "_", text).strip("._")
+    return cleaned.encode()[:80].decode(errors="ignore") or "x"
 
 
 def plan(requests: Iterable[JobRequest], folder: Path, suffix: str | None = None) -> list[Job]:

@@ -147,8 +147,8 @@ class Run:
         if outcome["ok"]:
             self._ready.add(task.key)
             self._open.add(task.key)
-            kept = bool(outcome.get("kept"))
-            self.journal.add("model", model=task.key, kept=kept, seconds=seconds)
+            was_cached = bool(outcome.get("kept"))
+            self.journal.add("model", model=task.key, kept=was_cached, seconds=seconds)
             self._retried.extend(self._task(job) for job in waiting)
             return
         self._lines[task.key] = outcome["line"]
@@ -224,9 +224,9 @@ class Run:
 
 def _few(figures: dict[str, Any]) -> dict[str, Any]:
     """Return the short results of a job, which the journal records."""
-    kept = {}
+    results = {}
     for name, value in figures.items():
         short = isinstance(value, str) and len(value) <= _LONGEST
         if name not in _ELSEWHERE and (short or isinstance(value, int | float)):
-            kept[name] = value
-    return dict(list(kept.items())[:_MOST_FIGURES])
+            results[name] = value
+    return dict(list(results.items())[:_MOST_FIGURES])

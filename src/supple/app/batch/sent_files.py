@@ -88,20 +88,20 @@ def sent_words(words: Sequence[str], inputs: Sequence[str], folder: Path) -> tup
     `inputs` are the input paths among the arguments, alone or after ``=``; paths in the output
     `folder` become relative.
     """
-    known: dict[str, str] = {}
+    digest_by_path: dict[str, str] = {}
     for path in dict.fromkeys(inputs):
         with suppress(OSError):
-            known[path] = _hash_of(path, _stamps(path))
+            digest_by_path[path] = _hash_of(path, _stamps(path))
     sent = []
     for word in words:
         option, equals, value = word.partition("=")
         option, value = (option + equals, value) if option.startswith("--") else ("", word)
-        if value in known:
-            value = f"{_MARK}{known[value]}/{os.path.basename(value)}"
+        if value in digest_by_path:
+            value = f"{_MARK}{digest_by_path[value]}/{os.path.basename(value)}"
         elif value.startswith(f"{folder}{os.sep}"):
             value = _FOLDER + value[len(str(folder)) + 1 :]
         sent.append(option + value)
-    return sent, {digest: path for path, digest in known.items()}
+    return sent, {digest: path for path, digest in digest_by_path.items()}
 
 
 # On the other machine

@@ -48,7 +48,7 @@ class BodySource:
     fixed_by: str = ""  # name of the scene or file that lists them
     modes: int | None = None
     embedding: Any = None
-    """Of a filled surface: sparse weights of the mesh's vertices, a row per vertex of the file."""
+    """Sparse weights of the mesh's vertices, a row per vertex of the file, for a filled surface."""
 
 
 def _surface_suffixes() -> tuple[str, ...]:
@@ -82,10 +82,10 @@ def read_body_source(
     if suffix == BODY_MODEL:
         raise SuppleError(f"{file.name}: is a body already; supple view shows it")
     if TETS.find(file) is None:
-        known = ", ".join((*_surface_suffixes(), *TETS.suffixes()))
+        suffixes = ", ".join((*_surface_suffixes(), *TETS.suffixes()))
         raise FormatError(
             f'{file.name or given!r}: bodies are not made from "{file.suffix}" files; use one of '
-            f"{known}, or {', '.join(STVK_SCENES)}"
+            f"{suffixes}, or {', '.join(STVK_SCENES)}"
         )
     if filling.given:
         raise SuppleError(

@@ -58,8 +58,8 @@ def made_body(
     size = float(np.ptp(source.mesh.vertices, axis=0).max())
     if options.scale == 1.0 and not SMALLEST <= size <= LARGEST:
         notes.append(f"it is {size:.3g} m long; for other units, --scale sets the metres per unit")
-    held = f"held: {described} ({len(fixed):,} of {len(source.mesh.vertices):,} vertices)"
-    notes.append(held if options.fixed else f"{held}; --fixed changes it")
+    fixed_text = f"held: {described} ({len(fixed):,} of {len(source.mesh.vertices):,} vertices)"
+    notes.append(fixed_text if options.fixed else f"{fixed_text}; --fixed changes it")
     usual = source.material or Material("stvk", 1e5, USUAL_POISSON, USUAL_DENSITY)
     with log.stage("polynomials"):
         log.report(0.0, "modes and derivatives")

@@ -45,7 +45,7 @@ def describe_anatomy(
     Warns
     -----
     SuppleWarning
-        If more than half of the skin is hard, with reasons and the way out.
+        If more than half of the skin is hard, with reasons and a remedy.
     """
     for target in targets:
         _check_target(target, Path(source))
@@ -112,9 +112,9 @@ def anatomy_table(described: dict[str, Any], console: Console) -> None:
     table.add_column("feel")
     table.add_column("reasons", overflow="fold")
     for row in described["regions"]:
-        words = (row["joint"], row["role"], f"{row['share']:.2f}", row["feel"])
+        cells = (row["joint"], row["role"], f"{row['share']:.2f}", row["feel"])
         reasons = "; ".join(row["reasons"])
-        table.add_row(*(escape(printable(word)) for word in (*words, reasons)))
+        table.add_row(*(escape(printable(word)) for word in (*cells, reasons)))
     console.print(table)
     if FEEL in described:
         felt = [

@@ -169,8 +169,8 @@ def stvk_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts of the result of `describe_stvk_file`."""
     if "body" in described:
         b = described["body"]
-        held = f"{b['held']:,} held" if b["held"] else "free"
-        yield "elements", f"{b['elements']:,} elements, {b['vertices']:,} vertices, {held}"
+        fixed_text = f"{b['held']:,} held" if b["held"] else "free"
+        yield "elements", f"{b['elements']:,} elements, {b['vertices']:,} vertices, {fixed_text}"
         yield "modes", str(b["modes"])
         yield "surface", f"{b['surface_vertices']:,} vertices, {b['triangles']:,} triangles"
     if "polynomials" in described:
@@ -282,8 +282,8 @@ def model_lines(described: dict[str, Any]) -> Iterator[tuple[str, str]]:
     model = described["model"]
     yield "model", f"{model['name']}, {model['material']}, interpolated in {model['interpolation']}"
     yield _surface_line(model)
-    held = f"{model['fixed_vertices']:,} held by bones"
-    yield "tets", f"{model['tets']:,} tets, {model['tet_vertices']:,} vertices, {held}"
+    fixed_text = f"{model['fixed_vertices']:,} held by bones"
+    yield "tets", f"{model['tets']:,} tets, {model['tet_vertices']:,} vertices, {fixed_text}"
     yield "poses", f"{len(described['poses'])}: {', '.join(described['poses'])}"
     share = 100 * model["stored_fraction"]
     yield "modes", f"{model['modes']}, {share:.0f} % of the dense entries stored"

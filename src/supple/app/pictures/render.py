@@ -121,17 +121,17 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
     """Render the body on the ground; return the picture (h, w, 3) and its coverage (h, w)."""
     fine = camera.finer(_FINE)
     width, height = fine.pixels
-    seen = fine.project(body.vertices)
+    projected = fine.project(body.vertices)
     shadow = _Shadow(body, ground)
     picture = _ground_colours(fine, shadow, ground, paper)
     opaque = body.appearance is None or body.appearance.is_opaque
-    layers = _layers(body, seen, (height, width), 1 if opaque else _LAYERS)
+    layers = _layers(body, projected, (height, width), 1 if opaque else _LAYERS)
     through, light = np.ones((height, width)), np.zeros_like(picture)
     for which, parts in layers:
         hit = which >= 0
         u, v = parts[hit].T.astype(np.float64)
         shares = np.stack([u, v, 1 - u - v], axis=1)
-        colours = _linear_colours(body, seen, which[hit], shares)
+        colours = _linear_colours(body, projected, which[hit], shares)
         opacity = through[hit] * colours[:, 3]
         corners = body.triangles[which[hit]]
         lit = _lit(body, corners, shares, colours[:, :3], camera.view[2], shadow)

@@ -191,8 +191,8 @@ def _camera(record: ContactRecord, view: Floats) -> tuple[Camera, float]:
     points = [record.skins.reshape(-1, 3)]
     points += [each.vertices for things in record.things for each in things]
     every = np.concatenate(points)
-    seen = every @ view.T
-    low, high = seen.min(axis=0), seen.max(axis=0)
+    projected = every @ view.T
+    low, high = projected.min(axis=0), projected.max(axis=0)
     scale = 0.94 * PIXELS / float((high - low)[:2].max())
     return Camera(view, (low + high) / 2 @ view, scale, (PIXELS, PIXELS)), float(every[:, 1].min())
 

@@ -96,7 +96,7 @@ def finite_numbers(name: str, value: ArrayLike) -> Floats:
     except (TypeError, ValueError, OverflowError):
         raise SuppleError(f"{name} must be a number or an array of numbers") from None
     if array.size == 0 or not np.isfinite(array).all():
-        raise SuppleError(f"{name} must be finite numbers, one or one per tet")
+        raise SuppleError(f"{name} must be finite: one number, or one per tet")
     return array
 
 

@@ -176,8 +176,8 @@ def register_material(density: Density) -> None:
     Raises
     ------
     SuppleError
-        If there is a material of that name, or no room for more, or if an isotropic material has
-        other moduli at rest than Lamé's parameters.
+        If there is a material of that name, if the table is full, or if the moduli at rest of an
+        isotropic material differ from Lamé's parameters.
     """
     if density.name in MATERIALS:
         raise SuppleError(f"a material {density.name!r} exists already; choose another name")
@@ -202,14 +202,14 @@ def _check_moduli(name: str, constants: Callable[..., tuple[Any, ...]], derivati
     unit = np.eye(3)
     transposition = np.einsum("il,jk->ijkl", unit, unit).reshape(9, 9)
     for mu, lam in ((1.0, 2.0), (2.0, 1.0)):
-        row, found = np.array(constants(mu, lam), np.float64), np.zeros((9, 9))
+        row, stiffness = np.array(constants(mu, lam), np.float64), np.zeros((9, 9))
         scratch = np.zeros((6, 3, 3))
-        F, p, H, work = (as_ctypes(each.reshape(-1)) for each in (unit, row, found, scratch))
+        F, p, H, work = (as_ctypes(each.reshape(-1)) for each in (unit, row, stiffness, scratch))
         derivative(F, p, len(row), H, work)
-        wanted = lam * np.outer(unit, unit) + mu * (np.eye(9) + transposition)
-        if not np.allclose(found, wanted, rtol=0, atol=1e-6 * (mu + lam)):
+        expected = lam * np.outer(unit, unit) + mu * (np.eye(9) + transposition)
+        if not np.allclose(stiffness, expected, rtol=0, atol=1e-6 * (mu + lam)):
             raise SuppleError(
-                f"material {name!r} has other moduli at rest than Lamé's μ and λ; derive its "
+                f"material {name!r} has moduli at rest that differ from Lamé's μ and λ; derive its "
                 "constants from them"
             )
 

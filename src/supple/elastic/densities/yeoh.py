@@ -1,10 +1,10 @@
 """Neo-Hookean with strain stiffening: Ψ = stable neo-Hookean + ½ c g²/(1 + g).
 
-Yeoh's second term (1993), ½ c (I − 3)², with two changes. It begins at I = F:F = 3 + δ,
-g = max(I − 3 − δ, 0), so that small strains are not affected. And its stiffness is at most c: as a
-polynomial of degree four it made flesh jump (by 7 % of a rat's size in one frame) where a pose
-flattens tets. It is convex in F; with the change of volume subtracted, g = I − 3 − 2(J − 1), a
-sixth of the steps of one character had an indefinite tangent. In simple shear by γ, g = γ² − δ.
+Yeoh's second term (1993), ½ c (I − 3)², with two changes. It begins at I = F:F = 3 + δ, g = max(I −
+3 − δ, 0), so that small strains are not affected. Its stiffness is at most c: as a polynomial of
+degree four it made flesh jump (by 7 % of a rat's size in one frame) where a pose flattens tets. It
+is convex in F; with the change of volume subtracted, g = I − 3 − 2(J − 1), a sixth of the steps of
+one character had an indefinite tangent. In simple shear by γ, g = γ² − δ.
 """
 
 from __future__ import annotations

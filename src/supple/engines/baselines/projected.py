@@ -178,7 +178,7 @@ class ProjectedSimulator:
         # Forces within the step would need a basis there.
         self._method = integrator_named(integrator, lambda row: row.forces_at == 1)
         if carried not in ("coordinates", "projection"):
-            raise SuppleError(f'carried is {carried!r}; use "coordinates" or "projection"')
+            raise SuppleError(f'`carried` is {carried!r}; use "coordinates" or "projection"')
         self._posed, self.body = posed, posed.body
         self.dt = _positive("dt", dt, 1e-12)
         self.alpha, self.beta = _positive("alpha", alpha), _positive("beta", beta)

@@ -113,7 +113,7 @@ class Accuracy:
 def warn_if_bad(name: str, report: Mapping[str, Any], flesh: str = "") -> None:
     """Warn if the model with this name and report is far from the full simulation.
 
-    `flesh` says with which flesh it was compared, if not with that which it is played with.
+    `flesh` describes the flesh of the comparison if it differs from the flesh that is played.
     """
     accuracy = Accuracy.of(report)
     if accuracy is None or not accuracy.bad:

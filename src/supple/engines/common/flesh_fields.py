@@ -192,7 +192,7 @@ def _body(model: FleshFields) -> Values:
     checked_rest("surface", model.rig, surface.vertices, surface.size)
     checked_rest("tets", model.tet_rig, mesh.vertices, mesh.size)
     if tuple(model.tet_rig.parameters) != tuple(model.rig.parameters):
-        raise SuppleError("the rig of the tets has other parameters than the surface's")
+        raise SuppleError("the rig of the tets has parameters that differ from the surface's")
     columns = np.asarray(model.embedding_vertices)
     if columns.shape != (n_skin, 4) or columns.dtype.kind not in "iu":
         raise SuppleError(f"embedding of shape {columns.shape}; expected ({n_skin}, 4) indices")

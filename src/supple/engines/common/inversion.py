@@ -37,7 +37,7 @@ MOST_WATCHED = 256
 
 
 class InversionWatch:
-    """Watch on the time for which flesh is inverted; `energy` is ∫E dV of all flesh in J."""
+    """Timer that detects flesh that stays inverted; `energy` is ∫E dV of all flesh in J."""
 
     def __init__(self, energy: float) -> None:
         #: Seconds for which flesh has been inverted, or restored; whether it is being restored
@@ -46,7 +46,7 @@ class InversionWatch:
         self._kept, self._energy = np.zeros(3), energy
 
     def reset(self) -> None:
-        """Restart the watch."""
+        """Reset the timer."""
         self.state[:] = 0.0
 
     def keep(self) -> None:
@@ -63,7 +63,7 @@ class InversionWatch:
         return self.state[2] > SELDOM or self.state[0] > 0.0 or self.state[1] > 0.0
 
     def is_held(self, inverted: float, work: float) -> bool:
-        """Return whether a load with this work in J holds flesh, an inverted part of the volume."""
+        """Return whether loads with this `work` in J hold the `inverted` part of the volume."""
         return work > HOLDS * self._energy * inverted
 
     def update(self, inverted: float, lowest: float, work: float, h: float) -> tuple[bool, float]:

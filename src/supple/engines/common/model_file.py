@@ -211,7 +211,7 @@ def _check_version(texts: dict[str, str], expected: str, name: str) -> None:
     if version != str(VERSION):
         if version.isascii() and version.isdigit() and len(version) < 6 and int(version) > VERSION:
             raise FormatError(f"is of version {version}; upgrade Supple, which reads {VERSION}")
-        raise FormatError(f"is of a version that is not read; {AGAIN}")
+        raise FormatError(f"is of an unsupported version; {AGAIN}")
 
 
 def _check_sum(texts: dict[str, str], computed: str) -> None:
@@ -226,7 +226,7 @@ def _shared(same: Any, tensors: Arrays, file_size: int) -> Arrays:
     shared: Arrays = {}
     for name, stored in same.items():
         if name in tensors or not isinstance(stored, str) or stored not in tensors:
-            raise FormatError(f"its arrays have names that do not fit; {AGAIN}")
+            raise FormatError(f"its list of equal arrays is inconsistent; {AGAIN}")
         shared[name] = tensors[stored]
     if _bytes(tensors) + _bytes(shared) > MOST_SHARED * file_size:
         raise FormatError(f"has too many entries that share arrays; {AGAIN}")

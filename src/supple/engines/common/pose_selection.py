@@ -221,7 +221,7 @@ def _frame(character: Character, reference: object) -> tuple[str, int]:
     (frame,) = checked_whole_numbers(f'frames of motion "{motion}"', [key])  # type: ignore[list-item]
     last = character.motions[motion].n_frames - 1
     if not 0 <= frame <= last:
-        raise SuppleError(f'motion "{motion}" has no frame {frame}; they are 0 to {last}')
+        raise SuppleError(f'motion "{motion}" has no frame {frame}; its frames are 0 to {last}')
     return motion, frame
 
 

@@ -227,7 +227,7 @@ class CharacterSimulator(Copyable, ABC):
     def resume(self, state: Mapping[str, ArrayLike]) -> None:
         """Continue from a state of a simulator with the same model and options.
 
-        A state that does not fit raises a SuppleError and changes nothing.
+        A state of another model raises a SuppleError and changes nothing.
         """
         self._set_state(checked_state(state, self._state_arrays(), self._varying))
 

@@ -58,8 +58,8 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         In m/s². ``"relative"``: only the change by the root's rotation acts, g − R g, because the
         sculpted shape already sags; ``"absolute"`` or ``"none"``.
     acceleration_limit
-        In m/s². Accelerations of the rest shape are cut to this limit; a step in which their root
-        mean square exceeds it counts as a cut. Infinite by default.
+        In m/s². Accelerations of the rest shape are limited to this; a step in which their root
+        mean square exceeds it is treated as a cut in the animation. Infinite by default.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
             if ahead is not None:
                 later = self._inputs.earlier(ahead, target, target_root)
                 if self.substeps > 1:
-                    raise SuppleError("ahead needs substeps=1; use a smaller dt instead")
+                    raise SuppleError("`ahead` needs substeps=1; use a smaller dt instead")
             return self.advance(target, target_root, loads, later)
 
     def advance(
@@ -287,7 +287,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
 
     def _set_state(self, state: State) -> None:
         if "before" in state and state["before"].shape != (2, *self._u.shape):
-            raise SuppleError(f"before of the state must have shape {(2, *self._u.shape)}")
+            raise SuppleError(f"`before` of the state must have shape {(2, *self._u.shape)}")
         with self._undone_on_failure():
             for name in _STATE:
                 setattr(self, name, state[name].copy())

@@ -63,7 +63,7 @@ class ElasticTables(NamedTuple):
     """(c, 2) Lamé's μ and λ where K₀ has the linear part of forces, else (0, 2)."""
     young: Floats
     poisson: Floats
-    """(m, c) where the material changes with the pose, else (0, c)."""
+    """(m, c) moduli of a material that changes with the pose, else (0, c)."""
 
 
 class ElasticScratch(NamedTuple):

@@ -37,7 +37,7 @@ class InertialTables(NamedTuple):
     rows: Ints
     """(c′,) rows of the cubature's vertices."""
     masses: Floats
-    """(c′,) in kg."""
+    """(c′,) masses of these vertices in kg."""
 
 
 class PointStage(NamedTuple):
@@ -80,7 +80,7 @@ class MotionSettings(NamedTuple):
     look_ahead: float
     """Steps by which accelerations are extrapolated."""
     gravity: Floats
-    """(3,) in the world."""
+    """(3,) gravity in the world, in m/s²."""
     transport: bool
     """Whether inertial forces of the changing basis act."""
 
@@ -96,7 +96,7 @@ class InertialScratch(NamedTuple):
     """(c′, 3) accelerations of the flesh by the changing basis."""
     local: Floats
     row: Singles
-    """As wide as the widest block."""
+    """Scratch row, as wide as the widest block."""
 
     @classmethod
     def of(cls, tables: InertialTables) -> Self:

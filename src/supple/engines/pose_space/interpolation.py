@@ -217,7 +217,7 @@ def reduced_frequencies(basis: ArrayLike, stiffness: sp.csr_array, mass: ArrayLi
     """
     shape = numbers("basis", basis).shape
     if len(shape) != 2 or stiffness.shape != (shape[0], shape[0]):
-        raise SuppleError(f"basis {shape} does not fit a stiffness of shape {stiffness.shape}")
+        raise SuppleError(f"basis {shape} does not match a stiffness of shape {stiffness.shape}")
     U = checked_array("basis", basis, shape)
     M = checked_array("reduced mass", mass, (shape[1], shape[1]))
     with single_threaded():

@@ -44,7 +44,7 @@ class FrameTables(NamedTuple):
     """(k, 4) tets that influence each of the cubature's vertices, and their weights."""
     carrier_near: NDArray[np.int32]
     carrier_shares: Singles
-    """(b, 4) the same for the carriers of the skin."""
+    """(b, 4) tets that influence each carrier of the skin, and their weights."""
 
 
 def no_frame_tables(n_poses: int) -> FrameTables:

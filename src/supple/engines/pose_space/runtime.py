@@ -228,8 +228,8 @@ class RuntimeModel:
 
     def _elastic_tables(self, corners: NDArray) -> ElasticTables:
         model = self.model
-        met = np.asarray(self._reached(corners).any(axis=1))
-        order, groups = group_by_regions(met, model.columns, 12)
+        reached = np.asarray(self._reached(corners).any(axis=1))
+        order, groups = group_by_regions(reached, model.columns, 12)
         order = order[: groups.first[-1]]  # tets that no basis moves have no stress
         corners = corners[order]
         dense = self._dense_rows(self._stored, corners.ravel())
@@ -274,9 +274,11 @@ class RuntimeModel:
         rows = plain * model.inertial_weights[:, :, None, None]
         if model.inertial_corrections is not None:
             rows = rows + model.inertial_corrections
-        met = np.stack([(rows[..., c] != 0).any(axis=(0, 2, 3)) for c in model.columns], axis=-1)
-        met |= self._reached(vertices)
-        order, groups = group_by_regions(met, model.columns, 3)
+        reached = np.stack(
+            [(rows[..., c] != 0).any(axis=(0, 2, 3)) for c in model.columns], axis=-1
+        )
+        reached |= self._reached(vertices)
+        order, groups = group_by_regions(reached, model.columns, 3)
         order = order[: groups.first[-1]]
         masses = ElasticBody(model.mesh, model.material(0)).vertex_masses()
         return InertialTables(

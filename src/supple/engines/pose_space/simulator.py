@@ -117,7 +117,7 @@ class PoseSpaceSimulator(ContactSimulator):
         skin.
     acceleration_limit
         In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
-        exceeds it, the step counts as a cut in the animation.
+        exceeds it, the step is treated as a cut in the animation.
     displacement_limit
         Largest displacement of flesh from the rig's positions, as a part of the body's size. It
         holds for cubature vertices; the skin stays within twice the limit.
@@ -216,7 +216,7 @@ class PoseSpaceSimulator(ContactSimulator):
     def local_damping(self) -> Floats | None:
         """Factors (T,) on β of the tets, or None if all are 1; may be set between steps.
 
-        In addition to the factors on their stiffness, which the damping is proportional to.
+        They act in addition to the factors on stiffness, to which the damping is proportional.
         """
         return None if self._damping is None else self._damping.copy()
 
@@ -225,7 +225,7 @@ class PoseSpaceSimulator(ContactSimulator):
         self.set_local(self._factors, factors)
 
     def set_local(self, stiffness: ArrayLike | None, damping: ArrayLike | None) -> None:
-        """Set `local_stiffness` and `local_damping` in one go, which takes half the time."""
+        """Set `local_stiffness` and `local_damping` together, which takes half the time."""
         count = len(self.model.mesh.tets)
         factors = None if stiffness is None else checked_factors(stiffness, count)
         self._damping = None if damping is None else checked_factors(damping, count, "damping")

@@ -30,7 +30,7 @@ class StateArrays(NamedTuple):
     """(n, r) q and v one time step earlier, for two-step integrators."""
     pose: Floats
     root: Floats
-    """(n, s) and (n, 4, 4), at the last step."""
+    """(n, s) poses and (n, 4, 4) roots at the last step."""
     weights: Floats
     """(n, m) weights of the model's poses at `pose`."""
     rest: PointHistory
@@ -84,7 +84,7 @@ class ContactMemory:
             self.loads, self.places = np.zeros(shape, np.float32), np.zeros((shape[1], 3))
 
     def check(self, state: State, vertices: int) -> None:
-        """Refuse a state whose contact arrays are missing or do not fit each other."""
+        """Refuse a state whose contact arrays are missing or inconsistent."""
         missing = next((name for name in vars(self) if name not in state), None)
         if missing is not None:
             raise SuppleError(f'the state has no "contact.{missing}"; use a state of this version')

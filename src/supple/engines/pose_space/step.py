@@ -70,9 +70,9 @@ class Targets(NamedTuple):
     """Poses, roots and rest positions of the bodies of a batch at the end of a step."""
 
     poses: Floats
-    """(b, s)"""
+    """(b, s) poses."""
     roots: Floats
-    """(b, 4, 4)"""
+    """(b, 4, 4) root transforms."""
     points: Floats
     """(b, k, 3) rest positions of the cubature's vertices."""
 

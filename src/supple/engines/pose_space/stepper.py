@@ -215,9 +215,9 @@ class Stepper:
 
         Raise SuppleError if the rig's positions are not finite.
         """
-        taken = take_steps(stages, state.index, count, self._arguments, state.bound)
-        if taken != count:
-            self.busy_with = state.index + taken
+        n_taken = take_steps(stages, state.index, count, self._arguments, state.bound)
+        if n_taken != count:
+            self.busy_with = state.index + n_taken
             raise SuppleError("the rig returned positions that are not finite at this pose")
 
     def _frame_carriers(self) -> Singles:

@@ -88,7 +88,7 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
 def entries_by_pattern(parameters: Sequence[Parameter], pattern: str) -> Ints:
     """Return indices of parameters that match a name or pattern; raise an error if none does."""
     if not isinstance(pattern, str):
-        raise SuppleError(f"free names are texts such as 'tail*', not {pattern!r}")
+        raise SuppleError(f"free names must be strings such as 'tail*', not {pattern!r}")
     lower = pattern.casefold()
     matches = [i for i, each in enumerate(parameters) if _matches(each.name.casefold(), lower)]
     if matches:

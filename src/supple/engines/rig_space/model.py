@@ -218,7 +218,7 @@ class RigSpaceModel(StoredModel):
         """Return the model with these fields; raise FormatError for an inconsistent file."""
         mesh = fields["mesh"]
         if fields["tet_rig"].n_vertices != len(mesh.vertices):
-            raise FormatError("has a tet rig that does not fit its tets")
+            raise FormatError("has a tet rig that does not match its tets")
         if tuple(fields["tet_rig"].parameters) != tuple(fields["rig"].parameters):
             raise FormatError("has rigs of skin and tets with different parameters")
         if not sizes["free"]:
@@ -228,5 +228,5 @@ class RigSpaceModel(StoredModel):
         if sizes["coordinates"] < sizes["free"]:
             raise FormatError("has fewer coordinates than free parameters")
         if sizes["interior"] != len(interior_vertices(mesh, fields["held"])):
-            raise FormatError("has corrections that do not fit its interior vertices")
+            raise FormatError("has corrections that do not match its interior vertices")
         return cls(**fields)

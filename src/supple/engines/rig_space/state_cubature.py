@@ -178,7 +178,7 @@ class _Forces:
 def _moving_tets(flesh: CorotatedFlesh, tets: Ints, snapshots: Sequence[Snapshot]) -> Ints:
     """Return tets with a corner that some coordinate moves noticeably.
 
-    Without this, half of an elephant's cubature was in flesh that its trunk moves by a millionth.
+    Otherwise half of an elephant's cubature tets were in flesh that hardly moves with its trunk.
     """
     reached: Bools = np.asarray(moved_vertices(_rest_columns(flesh)).any(axis=1))
     for snapshot in snapshots[::8]:

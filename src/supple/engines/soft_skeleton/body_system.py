@@ -47,7 +47,7 @@ ROUGH = 0.5
 
 
 class BodySystem:
-    """Energy H(q) of a stage, its derivatives, and Newton's change of q.
+    """Energy H(q) of a stage, its derivatives, and the Newton step in q.
 
     H = ½ Σ m |x − x̂|²/τ² − Σ m g·x + W(φ) + damping + springs of joints + contact. Sums are over
     mass points x of bones, flesh and objects, with the integrator's targets x̂ and effective step τ.
@@ -244,7 +244,7 @@ class BodySystem:
         return int(acting)
 
     def advance(self, chain: BoneChain, limits: set[str]) -> bool:
-        """Apply Newton's change to bones, flesh and objects; return False if the solve fails."""
+        """Apply the Newton step to bones, flesh and objects; return False if the solve fails."""
         driven, change = self.root_mode == "driven", self._solution.change
         self._reaction[:] = self._gradient[:6]
         self.pulling = math.inf  # until there is a solution

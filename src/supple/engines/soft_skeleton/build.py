@@ -211,7 +211,7 @@ def _nearness(
     else:
         painted = checked_array("denser", denser, (len(skin),))
     if not (painted > 0).all():
-        raise SuppleError(f"denser must be positive, not {painted.min():g}")
+        raise SuppleError(f"`denser` must be positive, not {painted.min():g}")
     return painted[cKDTree(skin).query(layer.mesh.vertices)[1]]
 
 

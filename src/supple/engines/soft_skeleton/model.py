@@ -57,7 +57,7 @@ class _Flesh(Field):
         gradients = reader.array("flesh.gradients", DOUBLE, (3, None))
         handles, count = gradients.shape[1] > 0, len(columns)
         if (strains.shape[1], gradients.shape[1]) != ((0, count) if handles else (count, 0)):
-            raise FormatError("has strains that do not fit the coordinates of its flesh")
+            raise FormatError("has strains that do not match the coordinates of its flesh")
         # Of a handle's three coordinates the first is stored.
         reader.check_below("flesh.columns", columns, reader.sizes["m"] - (2 if handles else 0))
         starts = reader.row_starts("flesh.starts", len(volumes), columns, "flesh.columns")

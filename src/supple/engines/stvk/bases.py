@@ -159,7 +159,7 @@ def derivative_basis(
     _check_room(len(body.rest), k)
     if size > k + k * (k + 1) // 2:
         raise SuppleError(
-            f"{size} basis vectors requested, but {k} modes with their derivatives are only "
+            f"{size} basis vectors requested, but {k} modes with their derivatives give only "
             f"{k + k * (k + 1) // 2} shapes; use more linear modes, or fewer basis vectors"
         )
     report(0.0)

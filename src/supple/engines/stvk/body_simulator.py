@@ -143,7 +143,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def unconverged_steps(self) -> int:
-        """Number of steps since `reset` that did not converge: most, with one iteration."""
+        """Number of steps since `reset` that did not converge; with one iteration, few converge."""
         return int(self._counts[2])
 
     @property
@@ -177,11 +177,11 @@ class BodySimulator(ABC, Generic[Body]):
     def _run(self, count: int, make: Callable[[], int], kept: tuple[NDArray, ...]) -> None:
         """Make `count` steps by `make`; if it makes fewer, restore the arrays `kept` and raise."""
         start = [array.copy() for array in kept]
-        made = make() if count else 0
-        if made != count:
+        steps_made = make() if count else 0
+        if steps_made != count:
             for array, was in zip(kept, start, strict=True):
                 array[:] = was
-            self._diverged(made)
+            self._diverged(steps_made)
         self._steps += count
 
     def _diverged(self, made: int) -> None:

@@ -43,7 +43,7 @@ NEXT, FOUND, FOUND_BEFORE, RESTORING, RESTORED_NOW, SKIPPED = range(6)
 
 
 class WatchArrays(NamedTuple):
-    """Sampled gradients, and the state of the watch."""
+    """Sampled gradients, and the state of the detection."""
 
     blocks: Floats  # (b, r, 36) G of the samples of a block; zeros fill up the last one
     reaches: Floats  # (r,) largest spectral norm of G over the samples, of each column
@@ -71,7 +71,7 @@ class WatchArrays(NamedTuple):
         return cls(blocks, reaches, weight.copy(), bounds, np.zeros(1), progress, entries)
 
     def reset(self) -> None:
-        """Restart the watch."""
+        """Reset the detection."""
         self.lasting[:], self.progress[:] = 0.0, 0
 
 

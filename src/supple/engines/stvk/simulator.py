@@ -66,9 +66,9 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     -----
     An indefinite stiffness, as of a squeezed body, can make βK̃ add energy; if the system becomes
     indefinite, the step is solved with added mass (`shifted_steps`). Steps that do not converge
-    (`unconverged_steps`; with one iteration most) may not conserve energy: a strongly deformed
-    body released with steps of a hundredth of a second can gain many times its energy. A smaller
-    `dt` helps, and is cheaper than iterations.
+    (`unconverged_steps`, most steps with one iteration) may not conserve energy: a strongly
+    deformed body released with steps of a hundredth of a second can gain many times its energy. A
+    smaller `dt` helps, and is cheaper than iterations.
 
     Examples
     --------

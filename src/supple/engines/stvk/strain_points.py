@@ -51,7 +51,7 @@ class StrainPoints:
         arrays = self.slopes, self.shares, self.volumes, self.element
         shapes = [array.shape for array in arrays]
         if shapes != [(count, corners, 3), (count, corners), (count,), (count,)]:
-            raise SuppleError(f"arrays of integration points do not fit each other: {shapes}")
+            raise SuppleError(f"arrays of integration points have inconsistent shapes: {shapes}")
         for what, indices, end in (
             ("vertex", self.corners, self.n_vertices),
             ("element", self.element, self.n_elements),

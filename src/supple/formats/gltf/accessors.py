@@ -151,7 +151,7 @@ class Accessors:
         stride = view.get("byteStride")
         if stride is not None and stride % 4:
             code = "VALUE_MULTIPLE_OF"
-            self._notes.warn(code, f"buffer view {index} has a stride of {stride}; read as it is")
+            self._notes.warn(code, f"buffer view {index} has a stride of {stride}; read unchanged")
         if stride is not None and stride > length:
             code = "BUFFER_VIEW_TOO_BIG_BYTE_STRIDE"
             self._notes.warn(code, f"buffer view {index} has {length} bytes, fewer than its stride")
@@ -188,10 +188,10 @@ class Accessors:
         offset = span.get("byteOffset", 0)
         if offset % (4 if columns > 1 else dtype.itemsize):
             code = "ACCESSOR_MATRIX_ALIGNMENT" if columns > 1 else "ACCESSOR_OFFSET_ALIGNMENT"
-            self._notes.warn(code, f"accessor {index} begins at byte {offset}; read as it is")
+            self._notes.warn(code, f"accessor {index} begins at byte {offset}; read unchanged")
         elif (offset + view.get("byteOffset", 0)) % dtype.itemsize:
             code = "ACCESSOR_TOTAL_OFFSET_ALIGNMENT"
-            self._notes.warn(code, f"accessor {index} is not aligned; read as it is")
+            self._notes.warn(code, f"accessor {index} is not aligned; read unchanged")
         if stride < element:
             message = f"accessor {index} has elements longer than its stride of {stride}"
             self._notes.fail("ACCESSOR_SMALL_BYTESTRIDE", message)

@@ -1,6 +1,6 @@
 """Parts of a glTF file (JSON, binary chunk, buffers beside it), and the notes of its mistakes.
 
-Every message has the code that the Khronos glTF validator gives the same mistake.
+Every message has the code by which the Khronos glTF validator reports the same mistake.
 """
 
 from __future__ import annotations

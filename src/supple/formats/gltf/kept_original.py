@@ -252,7 +252,7 @@ def _buffer(tree: dict[str, Any], buffer: int, data: bytes) -> bytes | None:
 
 
 def _expanded(text: bytes, tree: dict[str, Any], buffer_bytes: bytes) -> bytes | None:
-    """Replace tokens by their texts; None if the result would be too large."""
+    """Replace tokens by the texts that they stand for; None if the result would be too large."""
     inline = {(kind, index): uri for kind, index, uri in _inline(tree)}
     parts, position, total = [], 0, len(text)
     for token in _TOKEN.finditer(text):

@@ -237,7 +237,7 @@ def read_body_model(path: str | Path) -> BodyModel:
     Raises
     ------
     FormatError
-        When fields are missing, damaged or do not fit each other.
+        When fields are missing, damaged or inconsistent.
     """
     path = Path(path)
     fields = read_fields(path, BODY_FIELDS)

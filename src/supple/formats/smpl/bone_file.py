@@ -22,8 +22,8 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
     ----------
     path
         ``.npz`` with ``vertices`` (n, 3) in m, for the rest pose; ``faces`` (m, 3); ``bone`` (n,)
-        the bone of each vertex; ``bone_names`` (b,) texts; ``bone_joint`` (b,) the joint that each
-        bone follows. Other fields are ignored. FormatError if it is not a file of bones.
+        the bone of each vertex; ``bone_names`` (b,) strings; ``bone_joint`` (b,) the joint that
+        each bone follows. Other fields are ignored. FormatError if it is not a file of bones.
     """
     path = Path(path)
     fields = read_fields(path, FIELDS)
@@ -33,7 +33,7 @@ def read_bone_meshes(path: str | Path) -> BoneMeshes:
                 raise FormatError(f'has no array "{name}"; it is not a file of bones')
         names = fields["bone_names"]
         if names.ndim != 1 or names.dtype.kind != "U" or not 0 < len(names) <= MOST_BONES:
-            raise FormatError(f'"bone_names" must be 1 to {MOST_BONES:,} texts')
+            raise FormatError(f'"bone_names" must be 1 to {MOST_BONES:,} strings')
         for name in ("faces", "bone", "bone_joint"):
             if fields[name].dtype.kind not in "iu":
                 raise FormatError(f'"{name}" is {fields[name].dtype}; expected whole numbers')

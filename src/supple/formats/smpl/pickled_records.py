@@ -204,7 +204,7 @@ class Resolver:
         listed = tuple(shape) if isinstance(shape, (tuple, list)) else ()
         valid = len(listed) <= MOST_AXES and all(type(n) is int and n >= 0 for n in listed)
         if not valid or math.prod(listed) != selected.size:
-            raise FormatError("selects entries that do not fit their shape")
+            raise FormatError("selects entries that do not match their shape")
         return selected.reshape(listed)
 
     def _dense(self, value: Instance, depth: int) -> NDArray[Any]:
@@ -229,11 +229,11 @@ class Resolver:
             fits = len(starts) == lines + 1 and starts[0] == 0 and starts[-1] == len(inner)
             # Compared, not subtracted: differences of huge numbers wrap around.
             if not fits or (starts[1:] < starts[:-1]).any():
-                raise FormatError("has a sparse matrix whose columns do not fit its entries")
+                raise FormatError("has a sparse matrix whose columns do not match its entries")
             outer = np.repeat(np.arange(lines), np.diff(starts))
             rows, columns = (inner, outer) if value.kind is Name.CSC else (outer, inner)
         if not len(rows) == len(columns) == len(data):
-            raise FormatError("has a sparse matrix whose indices do not fit its entries")
+            raise FormatError("has a sparse matrix whose indices do not match its entries")
         for listed, count in ((rows, shape[0]), (columns, shape[1])):
             if len(listed) and (int(listed.min()) < 0 or int(listed.max()) >= count):
                 raise FormatError("has a sparse matrix with an entry outside of it")

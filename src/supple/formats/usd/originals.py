@@ -181,7 +181,7 @@ def _rebuilt(archive: zipfile.ZipFile, between: str) -> bytes:
     record = json.loads(between)
     names, gaps = list(record["parts"]), [int(gap) for gap in record["gaps"]]
     if len(gaps) != len(names) + 1 or len(set(names)) < len(names) or min(gaps) < 0:
-        raise ValueError("names and gaps do not fit")
+        raise ValueError("names and gaps differ in number")
     if sum(gaps) > MOST_BETWEEN:
         raise ValueError("too many bytes between parts")
     try:

@@ -237,7 +237,7 @@ def _blend_shapes(prim: Any, n_points: int, notes: list[str]) -> list[dict[str, 
         shape = UsdSkel.BlendShape(prim.GetStage().GetPrimAtPath(path))
         data = _blend_shape(shape, n_points) if shape else None
         if data is None:
-            notes.append(f"blend shape {path} does not fit mesh {prim.GetPath()}; ignored")
+            notes.append(f"blend shape {path} does not match mesh {prim.GetPath()}; ignored")
         else:
             shapes.append({"name": str(name), "path": str(path), **data})
     return shapes

@@ -300,7 +300,7 @@ def _checked_head(name: str, data: bytes) -> tuple[int, int, np.dtype]:
             break
     else:
         raise FormatError(
-            f"{name}: declares {rows} rows and {columns} columns, which do not fit its"
+            f"{name}: declares {rows} rows and {columns} columns, which do not match its"
             f" {len(data)} bytes; it is damaged or cut off"
         )
     if rows % 3:

@@ -66,7 +66,7 @@ def read_vega(
     Raises
     ------
     FormatError
-        When a file is damaged, or the files do not fit each other.
+        When a file is damaged, or the files are inconsistent.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def _mesh_surface(
 
 
 def _shapes(name: str, modes: str | Path | ArrayLike, n_vertices: int, r: int) -> Floats:
-    """Return modes (n, 3, r); FormatError if they do not fit mesh and force."""
+    """Return modes (n, 3, r); FormatError if mesh or force have another size."""
     label = "modes"
     if isinstance(modes, str | Path):
         label, values = Path(modes).name, np.asarray(read_modal_matrix(modes), np.float64)

@@ -199,7 +199,7 @@ def measure_soft_skeleton(
 def _soft_row(
     folder: Path, body: str, tets: int | None, handles: int, cubature: int, ball: float, steps: int
 ) -> Row:
-    """Measure a model's build on all cores, and its steps on one; lines share models."""
+    """Measure a model's build on all cores and its steps on one; charts share models."""
     path, times = folder / f"{handles}-{cubature}.supple", folder / f"{handles}-{cubature}.txt"
     if not times.exists():
         sizes = {"handles": handles, "cubature": cubature}

@@ -27,7 +27,7 @@ AXIS_LIMIT = 1 << _BITS
 
 _HALF = [(1, 1, 1), (1, 1, -1), (1, -1, 1), (1, -1, -1), (2, 0, 0), (0, 2, 0), (0, 0, 2)]
 OFFSETS = np.array(_HALF + [(-x, -y, -z) for x, y, z in _HALF], dtype=np.int64)
-"""To the 14 neighbours: slots 0-3 short edges, 4-6 long ones, and slot + 7 the opposite."""
+"""Offsets to the 14 neighbours: slots 0-3 short edges, 4-6 long ones, and slot + 7 the opposite."""
 
 # A vertex nearer to a cut point than this fraction of the edge (short, long) is moved onto it.
 # Found by search over the worst cases of every stencil: these two give the paper's best bound,

@@ -71,7 +71,7 @@ def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
     low, high = np.array(bounds, dtype=np.float64).reshape(2, 3)
     shape = _lattice_shape(low, high, cell)
     if 2 * np.prod(shape, dtype=float) > MOST_POINTS:
-        raise MeshError(f"a lattice of {shape} cells is too large; take larger cells than {cell:g}")
+        raise MeshError(f"a lattice of {shape} cells is too large; use cells larger than {cell:g}")
     origin = 0.5 * (low + high) - 0.5 * cell * shape
     corners = 2 * np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1)
     coords = (corners.reshape(-1, 1, 3) + _BASIS).reshape(-1, 3)
@@ -84,7 +84,7 @@ def stuff(level_set: LevelSet, bounds: ArrayLike, cell: float) -> TetMesh:
     order = np.argsort(keys)
     vertices, tets = _clip(level_set, keys[order], level[order], origin, cell)
     if len(tets) == 0:
-        raise MeshError(f"no lattice point lies inside the body; take smaller cells than {cell:g}")
+        raise MeshError(f"no lattice point lies inside the body; use cells smaller than {cell:g}")
     return TetMesh(*compact(*split_pinches(vertices, tets), cell))
 
 

@@ -1,4 +1,4 @@
-"""Why a model of a character is built although the cache has another one."""
+"""Reason why a model of a character is built although the cache has another model of it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _KIND = running_cache(".options.npz", 500)
 _LABEL = "model-options"
 
 
-def build_reason(character: str | None, options: Mapping[str, Any], found: bool) -> str:
-    """Return which options differ from those of the character's last model; remember these.
+def build_reason(character: str | None, options: Mapping[str, Any], was_cached: bool) -> str:
+    """Return which options differ from those of the character's last model, and store the options.
 
-    `character` is the hash of its content, `found` whether the model was in the cache. The reason
-    is "" for a model that was found, and for the first model of a character.
+    `character` is the hash of its content. The reason is "" if the model `was_cached`, and for the
+    first model of a character.
     """
     path = cached_file(_KIND, _LABEL, character)
     if path is None:
         return ""
     now = {name: np.array(content_hash(value) or "") for name, value in options.items()}
     changed: list[str] = []
-    if not found and path.is_file():
+    if not was_cached and path.is_file():
         with suppress(Exception):  # a damaged file raises nearly anything
             before = _KIND.read(path)
             names = sorted({*before, *now})

@@ -111,7 +111,7 @@ class Feel:
                 acting = float(np.clip(requested, _LEAST, _MOST))
                 warn(
                     f"flesh {requested:.3g} times as stiff as its model is beyond {_LEAST:g} to "
-                    f"{_MOST:g}; it is {acting:g} times as stiff"
+                    f"{_MOST:g}; it is made {acting:g} times as stiff"
                 )
         damping = None if self.damping is None else np.clip(self.damping, _LEAST, _MOST)
         if damping is not None and hasattr(simulator, "set_local"):
@@ -139,16 +139,16 @@ class Feel:
         >>> Feel(0.15).words(), Feel().words()
         ('0.15 times as stiff at run time', '')
         """
-        said = []
+        descriptions = []
         if self.local is not None:
             low, high = self.factor * np.quantile(self.local, [0.0, 1.0])
-            said = [f"{low:.3g} to {high:.3g} times as stiff"]
+            descriptions = [f"{low:.3g} to {high:.3g} times as stiff"]
         elif self.factor != 1:
-            said = [f"{self.factor:.3g} times as stiff"]
+            descriptions = [f"{self.factor:.3g} times as stiff"]
         if self.damping is not None:
             low, high = np.quantile(self.damping, [0.0, 1.0])
-            said.append(f"{low:.3g} to {high:.3g} times as damped")
-        return f"{' and '.join(said)} at run time" if said else ""
+            descriptions.append(f"{low:.3g} to {high:.3g} times as damped")
+        return f"{' and '.join(descriptions)} at run time" if descriptions else ""
 
 
 #: Reason of a build that the range of factors requires.
@@ -227,8 +227,11 @@ class FeelRequest:
         factor, skin = factor * middle, skin / middle
         if not _within(GLOBAL, factor) or not (even or _within(LOCAL, skin)):
             return replace(given, beyond=True)
-        asked: dict[str, Any] = {"factor": _rounded(factor), "skin": None if even else skin}
-        return replace(given, flesh="normal", anatomy=built, building=rest, **asked)
+        run_time_options: dict[str, Any] = {
+            "factor": _rounded(factor),
+            "skin": None if even else skin,
+        }
+        return replace(given, flesh="normal", anatomy=built, building=rest, **run_time_options)
 
     @classmethod
     def as_given(
@@ -293,8 +296,8 @@ def _normal_regions(
         normal = replace(entry, reasons=())
         if entry.feel in ("firm", "soft"):
             normal = replace(normal, feel="normal", share=entry.acting_share)
-        found = detected.entries.get(joint)
-        if found is None or not normal.alike(found):
+        usual = detected.entries.get(joint)
+        if usual is None or not normal.alike(usual):
             built[joint] = normal
     feels = [entries[each].feel if each in entries else "normal" for each in detected.joints]
     factors = region_factors(detected.follows, [FEEL_STIFFNESS[each] for each in feels])

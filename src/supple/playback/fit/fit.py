@@ -144,7 +144,7 @@ def fit(
     """Find stiffness and damping by region from a motion of the same skin.
 
     Runs of the reduced model are compared with the target, by displacements from the rig. The
-    reduced model determines how near they can come.
+    accuracy of the reduced model limits how near a run can come to the target.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def fit(
         Options of `PlayOptions` and `FleshOptions`, as for `supple.bake`: ``rate`` are the frames
         per second of targets without times; ``start`` and ``end`` select the part of the motion
         that the target has; ``loop`` is for a target that repeats; ``flesh``, ``stiffness`` and an
-        ``anatomy`` file are where the search begins. A bake with the result needs the same
+        ``anatomy`` file are the start of the search. A bake with the result needs the same
         ``tets``, ``modes``, ``poses`` and ``stiffness``.
 
     Returns
@@ -180,7 +180,7 @@ def fit(
     Raises
     ------
     SuppleError
-        If the target is not a motion of this skin by this rig, or nothing comes near to it.
+        If the target is not a motion of this skin by this rig, or the best run is far from it.
 
     Warns
     -----
@@ -211,10 +211,10 @@ def fitted(
     if not (row.feels_at_run_time and row.damps_at_run_time):
         raise SuppleError(f"{row.name} has no stiffness and damping by region; fit with pose-space")
     if source.model is not None:
-        raise SuppleError("a fit needs the character's own file, not a model")
+        raise SuppleError("a fit needs the character's file, not a model")
     start = _Start.of(character, options)
-    asked = options | {"quality": "live"}
-    request = BakeRequest.of("fit", source, None, row.name, None, keep, asked)
+    live_options = options | {"quality": "live"}
+    request = BakeRequest.of("fit", source, None, row.name, None, keep, live_options)
     playing = request.playing
     plan = bake_plan(character, motion, **playing, engine=row.name)
     matched = fit_target(
@@ -223,12 +223,16 @@ def fitted(
     parts = _parts(character, matched, regions)
     plan, begin = _part(plan, matched, row.name)
     ready, stepping = request.model_and_options(row, progress)
-    with warnings.catch_warnings(), reported_progress(progress) as tell, single_threaded():
+    with (
+        warnings.catch_warnings(),
+        reported_progress(progress) as report_progress,
+        single_threaded(),
+    ):
         warnings.simplefilter("ignore", SuppleWarning)
         run = LiveRun(character, ready.model, plan, stepping)
         comparison = Comparison.of(parts, run, matched, begin)
-        problem = FitProblem(run, comparison, ready.model, stepping["feel"], tell)
-        x = _rounded(least_squares_search(problem, tell))
+        problem = FitProblem(run, comparison, ready.model, stepping["feel"], report_progress)
+        x = _rounded(least_squares_search(problem, report_progress))
         before, after = problem.offsets(np.zeros(len(x))), problem.offsets(x)
     result = Fit(
         character,
@@ -241,8 +245,8 @@ def fitted(
     distance = _overall(comparison, after)
     if not distance <= USELESS:
         raise SuppleError(
-            f"{matched.name}: no stiffness comes nearer to it than {100 * distance:.0f} % of its "
-            f'motion; it may have another motion than "{plan.motion.name}", or start elsewhere'
+            f"{matched.name}: the best fit is {100 * distance:.0f} % of the motion away from the "
+            f'target, which may be another motion or another part of "{plan.motion.name}"'
         )
     result.report.update(ready.figures())
     result.report.update(
@@ -291,7 +295,7 @@ def _warn_of_limits(result: Fit, limits: Floats, x: Floats) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """Initial flesh: a preset, regions of the anatomy, and factors that a file has for them."""
+    """Initial flesh: a preset, the anatomy's regions, and factors by region from a file."""
 
     flesh: str
     entries: Mapping[str, RegionEntry]
@@ -306,10 +310,10 @@ class _Start:
             given, entries = read_feel(anatomy), entries_for(character, anatomy)
             swing = swing or given.get("swing")
         elif anatomy is None:
-            raise SuppleError("a fit writes an anatomy file; leave out the anatomy none")
+            raise SuppleError("a fit writes an anatomy file; leave out anatomy none")
         else:
-            found = anatomy_of(character) if anatomy == ANATOMY else anatomy
-            entries = dict(found if isinstance(found, Mapping) else found.entries)
+            regions = anatomy_of(character) if anatomy == ANATOMY else anatomy
+            entries = dict(regions if isinstance(regions, Mapping) else regions.entries)
             options["anatomy"] = entries
         if swing:
             raise SuppleError("a fit finds the stiffness; leave out the swing")
@@ -324,9 +328,9 @@ class _Start:
         feel: dict[str, Any] = {"flesh": self.flesh}
         regions = {name: dict(each) for name, each in self.given.get(FELT_REGIONS, {}).items()}
         for k, part in enumerate(parts):
-            whole = part.weights is None
-            old = self.given if whole else regions.get(part.region, {})
-            new = feel if whole else regions.setdefault(part.region, {})
+            is_all_flesh = part.weights is None
+            old = self.given if is_all_flesh else regions.get(part.region, {})
+            new = feel if is_all_flesh else regions.setdefault(part.region, {})
             factors = np.exp(x[[k, count + k]]).tolist()
             for (name, limits), factor in zip(FEEL_LIMITS.items(), factors, strict=True):
                 value = float(np.clip(old.get(name, 1.0) * factor, *limits))

@@ -84,8 +84,8 @@ class Comparison:
         """Return the RMS distance of a part's displacements, relative to the target's."""
         if offsets is None:
             return DIVERGED
-        away = (offsets - self.target)[self.frames][:, part.mask]
-        return _rms(away) / max(self.scale(part), 1e-300)
+        difference = (offsets - self.target)[self.frames][:, part.mask]
+        return _rms(difference) / max(self.scale(part), 1e-300)
 
 
 def _rms(vectors: Singles) -> float:
@@ -106,9 +106,9 @@ class FitProblem:
         comparison: Comparison,
         model: CharacterModel,
         base: Feel,
-        tell: Progress,
+        report_progress: Progress,
     ) -> None:
-        self.comparison, self._run, self._tell = comparison, run, tell
+        self.comparison, self._run, self._report_progress = comparison, run, report_progress
         self.parts = comparison.parts
         self._stiffness = stiffness_by_part(self.parts, model, base)
         self._damping = factors_on_tets(self.parts, model)
@@ -197,7 +197,7 @@ class FitProblem:
         for k, part in enumerate(self.parts):
             tried = [best]
             for factor in COARSE if part.weights is None else COARSE_LOCAL:
-                self._tell(0.4 * done / trials, DOING)
+                self._report_progress(0.4 * done / trials, DOING)
                 done += 1
                 x = best.copy()
                 x[k] = np.log(factor)
@@ -206,19 +206,19 @@ class FitProblem:
         return best
 
 
-def least_squares_search(problem: FitProblem, tell: Progress) -> Floats:
+def least_squares_search(problem: FitProblem, report_progress: Progress) -> Floats:
     """Return the parameters (2k,) of the least cost, from the best of the coarse search."""
     start, limits = problem.coarse(), problem.limits
     jacobians = 0
 
     def jacobian(x: Floats) -> Floats:
         nonlocal jacobians
-        tell(0.4 + 0.6 * min(jacobians / JACOBIANS, 1.0), DOING)
+        report_progress(0.4 + 0.6 * min(jacobians / JACOBIANS, 1.0), DOING)
         jacobians += 1
         return problem.jacobian(x)
 
     options: dict[str, Any] = {"x_scale": 1.0, "ftol": GAIN, "xtol": CLOSE, "gtol": 1e-9}
-    found = least_squares(
+    solution = least_squares(
         problem.residuals,
         np.clip(start, -0.99 * limits, 0.99 * limits),
         jacobian,
@@ -226,5 +226,5 @@ def least_squares_search(problem: FitProblem, tell: Progress) -> Floats:
         max_nfev=JACOBIANS,
         **options,
     )
-    best: Floats = min((start, found.x), key=problem.cost)
+    best: Floats = min((start, solution.x), key=problem.cost)
     return problem.allowed(best)

@@ -106,20 +106,20 @@ def fit_target(
     slack = 0.5 * (times[-1] - times[0]) / (len(times) - 1)
     within = times[0] >= span[0] - slack and times[-1] <= span[1] + slack
     clocks = [times, usual] if within else [usual]
-    best, found = np.inf, (clocks[0], "", "")
+    best, reading = np.inf, (clocks[0], "", "")
     for clock, unit, axis in product(clocks, UNITS, AXES):
         poses = np.clip(clock[sample], motion.times[0], motion.times[-1])
         rig = _rig(character, motion, poses)
-        away = _placed(frames[sample], points, unit, axis) - rig
-        distance = float(np.median(np.sqrt(np.einsum("tni,tni->tn", away, away))))
+        displacement = _placed(frames[sample], points, unit, axis) - rig
+        distance = float(np.median(np.sqrt(np.einsum("tni,tni->tn", displacement, displacement))))
         if distance < 0.999 * best:
-            best, found = distance, (clock, unit, axis)
-    clock, unit, axis = found
+            best, reading = distance, (clock, unit, axis)
+    clock, unit, axis = reading
     size = character.surface.size
     if not best <= FAR * size:
         raise SuppleError(
             f'{name}: is {100 * best / size:.0f} % of the size from the rig in "{motion.name}"; '
-            "it is another motion, or has another order of vertices"
+            "it is another motion, or its vertices have another order"
         )
     kept = (clock >= motion.times[0] - slack) & (clock <= motion.times[-1] + slack)
     clock = np.clip(clock[kept], motion.times[0], motion.times[-1])
@@ -129,11 +129,11 @@ def fit_target(
         if not np.isfinite(placed).all():
             raise SuppleError(f"{name}: frame {index} has positions that are not finite")
         offsets[k] = (placed - _rig(character, motion, clock[k : k + 1]))[0]
-    moved = float(np.sqrt(np.mean(np.einsum("tni,tni->tn", offsets, offsets))))
-    if moved < CALM * size:
+    motion_size = float(np.sqrt(np.mean(np.einsum("tni,tni->tn", offsets, offsets))))
+    if motion_size < CALM * size:
         raise SuppleError(
-            f"{name}: follows the rig within {100 * moved / size:.2g} % of the size; it has no "
-            "motion of flesh to fit"
+            f"{name}: follows the rig within {100 * motion_size / size:.2g} % of the size; "
+            "it has no motion of flesh to fit"
         )
     lasts, part = clock[-1] - clock[0], span[1] - span[0]
     if lasts < 0.9 * part:
@@ -163,8 +163,10 @@ def _frames(
             times = times[0] + np.arange(len(times)) / usual
         return path.name, cache.frames, times
     if CHARACTERS.find(path) is None:
-        known = ", ".join([*CACHES, *CHARACTERS.suffixes()])
-        raise SuppleError(f'{path.name}: cannot fit to "{path.suffix}" files; use one of {known}')
+        suffixes = ", ".join([*CACHES, *CHARACTERS.suffixes()])
+        raise SuppleError(
+            f'{path.name}: cannot fit to "{path.suffix}" files; use one of {suffixes}'
+        )
     with warnings.catch_warnings():  # the same as of the character
         warnings.simplefilter("ignore", SuppleWarning)
         other = load(path, flesh=True, metres_per_unit=metres)
@@ -188,17 +190,17 @@ def _points(name: str, frames: NDArray[Any], character: Character) -> Ints:
     if count == skin:
         return np.arange(skin)
     stored = file_order(character)
-    said = ""
+    alternative = ""
     if stored is not None:
         if count == len(stored):
             points = np.full(skin, -1)
             points[stored[::-1]] = np.arange(count)[::-1]
             if points.min() >= 0:
                 return points
-        said = f", or {len(stored):,} in the order of its file"
+        alternative = f", or {len(stored):,} in the order of its file"
     raise SuppleError(
-        f"{name}: has {count:,} vertices; {character.name} has {skin:,}{said}; give a motion of "
-        "the same mesh"
+        f"{name}: has {count:,} vertices; {character.name} has {skin:,}{alternative}; "
+        "give a motion of the same mesh"
     )
 
 

@@ -1,1 +1,1 @@
-"""Stiffness with which flesh swings as far as asked: goals by region, and the search for them."""
+"""Stiffness for a given swing of the flesh: goals by region, and the search for the stiffness."""

@@ -1,4 +1,4 @@
-"""How far parts of the flesh should swing: lengths by region, as an artist gives them."""
+"""Goals of a swing: largest displacements of parts of the flesh, given by region."""
 
 from __future__ import annotations
 
@@ -55,19 +55,21 @@ def swing_goals(character: Character, swing: Swing) -> tuple[SwingGoal, ...]:
         as ``"tail"``, ``"belly"`` or ``"back"``, meshes, materials or painted maps.
     """
     size, lengths = character.surface.size, _by_region(swing)
-    found: list[SwingGoal] = []
+    goals: list[SwingGoal] = []
     names = SkinParts(character, "swing")
     rest = np.ones(len(character.surface.vertices), bool)
     for region, value in lengths.items():
         if region != ALL:
             mask, weights = names.part(region)
-            found.append(SwingGoal(region, mask, weights, _length(region, value, size)))
+            goals.append(SwingGoal(region, mask, weights, _length(region, value, size)))
             rest &= ~mask
     if ALL in lengths:
         if not rest.any():
-            raise SuppleError("swing: the regions cover all of the skin; leave out the peak of all")
-        found.append(SwingGoal(ALL, rest, None, _length(ALL, lengths[ALL], size)))
-    return tuple(found)
+            raise SuppleError(
+                "swing: the regions cover all of the skin; leave out the peak of the whole skin"
+            )
+        goals.append(SwingGoal(ALL, rest, None, _length(ALL, lengths[ALL], size)))
+    return tuple(goals)
 
 
 def _by_region(swing: Swing) -> dict[str, Any]:
@@ -75,9 +77,9 @@ def _by_region(swing: Swing) -> dict[str, Any]:
     if isinstance(swing, Mapping):
         lengths = {str(region): value for region, value in swing.items()}
     else:
-        words = list(swing) if isinstance(swing, list | tuple) else [swing]
+        values = list(swing) if isinstance(swing, list | tuple) else [swing]
         lengths = {}
-        for word in words:
+        for word in values:
             region, _, value = word.rpartition("=") if isinstance(word, str) else (ALL, "", word)
             lengths[region.strip() or ALL] = value
     lengths = {ALL if name.lower() == ALL else name: value for name, value in lengths.items()}
@@ -93,10 +95,10 @@ def _length(region: str, value: Any, size: float) -> float:
     try:
         metres = float(number) * {"": size, "%": size / 100, **UNITS}[unit]
     except (ValueError, KeyError):
-        known = ", ".join(UNITS)
+        units = ", ".join(UNITS)
         raise SuppleError(
             f"swing of {short_name(region)} is {shown(value, 30)}; use a part of the size such as "
-            f"3% or 0.03, or a length in {known}, such as 4cm"
+            f"3% or 0.03, or a length in {units}, such as 4cm"
         ) from None
     if not LEAST * size <= metres <= MOST * size:
         raise SuppleError(

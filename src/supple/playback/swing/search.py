@@ -99,10 +99,10 @@ class FoundSwing:
             error = float(errors[liveliest, k])
             if near(errors[:, [k]]):
                 continue
-            wanted = 100 * goal.length / size
+            goal_percent = 100 * goal.length / size
             warn(
                 f'motion "{bakes[liveliest].motion.name}": swing of {goal.region} is '
-                f"{error * wanted:.2g} % of the size in place of {wanted:.2g} %"
+                f"{error * goal_percent:.2g} % of the size instead of {goal_percent:.2g} %"
                 f"{self._reason(k, error)}"
             )
 
@@ -133,7 +133,7 @@ def found_swing(
     model: CharacterModel,
     plans: Sequence[BakePlan],
     options: Mapping[str, Any],
-    tell: Progress,
+    report_progress: Progress,
 ) -> FoundSwing:
     """Return the stiffness at which the flesh swings as far as the goals, within `NEAR`.
 
@@ -154,7 +154,7 @@ def found_swing(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuppleWarning)
         start = np.zeros(len(goals))
-        tell(0.0, "finding the stiffness")
+        report_progress(0.0, "finding the stiffness")
         first = []
         for run in runs:
             first.append(errors(run, start))
@@ -168,7 +168,7 @@ def found_swing(
         for count in range(1, most):
             if search.ended:
                 break
-            tell(count / most, "finding the stiffness")
+            report_progress(count / most, "finding the stiffness")
             x = search.proposal()
             search.add(x, errors(runs[chosen], x))
     return FoundSwing(goals, np.exp(search.best[0]), len(search.tried) + len(plans) - 1, hard)

@@ -355,16 +355,17 @@ def _checked_poses(
     listed = [bodies] * m if isinstance(bodies, ElasticBody) else list(bodies)
     if m == 0 or len(listed) != m or len(bases) != m:
         raise SuppleError(
-            f"{len(listed)} bodies, {m} rest shapes and {len(bases)} bases; give one each per pose"
+            f"{len(listed)} bodies, {m} rest shapes and {len(bases)} bases; "
+            "give one of each per pose"
         )
     poses = [
         PoseForces.of(listed[i], rests[i], bases[i], regions, name=f"pose {i}") for i in range(m)
     ]
     for i, pose in enumerate(poses):
         if [a.shape for a in pose.basis] != [a.shape for a in poses[0].basis]:
-            raise SuppleError(f"pose {i} has other numbers of columns than pose 0")
+            raise SuppleError(f"the basis of pose {i} and that of pose 0 differ in shape")
         if not np.array_equal(pose.body.mesh.tets, poses[0].body.mesh.tets):
-            raise SuppleError(f"the body of pose {i} has other tets than that of pose 0")
+            raise SuppleError(f"the bodies of pose {i} and pose 0 have different tets")
     return poses
 
 
@@ -376,9 +377,9 @@ def _checked_between(
         name = f"intermediate pose {k}"
         middle = PoseForces.of(pose.body, pose.rest, pose.basis, regions, name=name)
         if [a.shape for a in middle.basis] != [a.shape for a in poses[0].basis]:
-            raise SuppleError(f"{name} has other numbers of columns than pose 0")
+            raise SuppleError(f"the basis of {name} and that of pose 0 differ in shape")
         if not np.array_equal(middle.body.mesh.tets, poses[0].body.mesh.tets):
-            raise SuppleError(f"the body of {name} has other tets than that of pose 0")
+            raise SuppleError(f"the bodies of {name} and pose 0 have different tets")
         ends = checked_whole_numbers(f"ends of {name}", pose.ends)
         if len(ends) != 2:
             raise SuppleError(f"{name} has {len(ends)} ends; use two of the poses")

@@ -350,7 +350,7 @@ def _checked_draws(
         checked_basis(f"shapes of pose {i}", b, regions, n) for i, b in enumerate(shapes)
     ]
     if len(projections) != m:
-        raise SuppleError(f"{len(projections)} bases of shapes for {m} poses")
+        raise SuppleError(f"{len(projections)} bases `shapes` for {m} poses; give one per pose")
     every = checked + projections
     if m == 0 or any([a.shape for a in b] != [a.shape for a in checked[0]] for b in every):
         raise SuppleError("inertial cubature needs one basis per pose, all of equal shapes")

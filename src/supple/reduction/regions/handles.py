@@ -159,8 +159,8 @@ def handles_from_bones(
     surface, mesh
         The skin and the tets inside, at the rig's rest pose.
     fixed
-        (f,) tet vertices that do not move. A limb that is bone through and through, as thin
-        limbs are, has no handle.
+        (f,) tet vertices that do not move. A limb without flesh, such as a thin limb that is all
+        bone, has no handle.
     most
         Largest number of handles.
 

@@ -60,17 +60,17 @@ class PointRig(ABC):
         return self._moved(checked_points(points, subset, self.n_vertices), pose, subset)
 
     def _moved(self, points: Floats, pose: ArrayLike, subset: Ints | None) -> Floats:
-        moved = self._move(points, checked_pose(self.parameters, pose), subset)
-        if moved is points:
+        positions = self._move(points, checked_pose(self.parameters, pose), subset)
+        if positions is points:
             which = f"_move of a {type(self).__name__} returned its argument"
             raise SuppleError(f"{which}, which it must not change; return a new array")
-        if np.shape(moved) != points.shape:
-            shapes = f"shape {np.shape(moved)} for points of shape {points.shape}"
+        if np.shape(positions) != points.shape:
+            shapes = f"shape {np.shape(positions)} for points of shape {points.shape}"
             raise SuppleError(f"_move of a {type(self).__name__} returned an array of {shapes}")
-        if not np.isfinite(moved).all():
+        if not np.isfinite(positions).all():
             what = f"_move of a {type(self).__name__} returned positions that are not finite"
             raise SuppleError(f"{what}, at the pose {shown(np.asarray(pose).tolist(), 60)}")
-        return moved
+        return positions
 
     @abstractmethod
     def _move(self, points: Floats, pose: Floats, subset: Ints | None) -> Floats:

@@ -239,11 +239,11 @@ class _Runs(NamedTuple):
     order: NDArray[np.uint32]
     """(k,) vertices in the order of the blocks."""
     rest: Positions
-    """(3, k) their rest points."""
+    """(3, k) rest points of the vertices in that order."""
     blocks: Ints
     """(b, 2) last + 1 vertex and last + 1 run of each block."""
     runs: Ints
-    """(r, 5) as described in `follow_wires`."""
+    """(r, 5) runs of vertices, as described in `follow_wires`."""
     table: Positions
     """Influences, and places in the pieces."""
 

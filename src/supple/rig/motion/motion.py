@@ -128,7 +128,7 @@ class Motion:
 
     @cached_property
     def smooth(self) -> Motion:
-        """The same motion with finite accelerations, for inertial forces.
+        """Motion with the same keys and finite accelerations, for inertial forces.
 
         It passes through the keys and stays near this motion between them (see `SmoothTrack`).
         Jumps and cuts are kept. A motion without tracks is returned unchanged.

@@ -144,7 +144,7 @@ class Skeleton:
             leading = np.broadcast_shapes(t.shape[:-2], r.shape[:-2], s.shape[:-2])
         except ValueError:
             shapes = f"{t.shape}, {r.shape}, {s.shape}"
-            raise SuppleError(f"joint transforms of shapes {shapes} do not fit together") from None
+            raise SuppleError(f"joint transforms of shapes {shapes} do not match") from None
         t, r, s = (np.broadcast_to(a, (*leading, *a.shape[-2:])) for a in (t, r, s))
         return t, r, s
 

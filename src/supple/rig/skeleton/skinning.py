@@ -52,11 +52,11 @@ class LinearBlend(NamedTuple):
     """Joints and weights of vertices, and transforms of joints at a pose, for linear skinning."""
 
     joints: ShortInts
-    """(n, k)."""
+    """(n, k) joints of each vertex."""
     weights: Floats
-    """(n, k)."""
+    """(n, k) weights of these joints."""
     matrices: Floats
-    """(J, 4, 4) from bound to posed."""
+    """(J, 4, 4) transforms from bound to posed positions."""
 
 
 class SkinnedRig:

@@ -164,7 +164,7 @@ class FieldReader:
 
     def _text(self, name: str, text: Any) -> str:
         if not isinstance(text, str) or len(text) > LONGEST_TEXT:
-            raise self.fail(f'field "{name}" is not a text, or far too long')
+            raise self.fail(f'field "{name}" is not a string, or far too long')
         return text
 
     def table(self, name: str) -> dict[str, Any]:
@@ -176,11 +176,11 @@ class FieldReader:
         return self._value(name, list, "a list")
 
     def text(self, name: str) -> str:
-        """Read a short text."""
-        return self._text(name, self._value(name, str, "a text"))
+        """Read a short string."""
+        return self._text(name, self._value(name, str, "a string"))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Read a list of short texts."""
+        """Read a list of short strings."""
         return tuple(self._text(name, text) for text in self.sequence(name))
 
     def integer(self, name: str) -> int:

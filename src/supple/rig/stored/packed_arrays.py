@@ -78,7 +78,9 @@ def unpacked_rows(
     count = math.prod(shape[:-1])
     budget.take(what, count * shape[-1])
     if mask.shape != (-(-count // 8),):
-        raise SuppleError(f"{what}: its mask of {mask.size} bytes does not fit its {count:,} rows")
+        raise SuppleError(
+            f"{what}: its mask of {mask.size} bytes does not match its {count:,} rows"
+        )
     bits = np.unpackbits(mask)
     nonzero = bits[:count].astype(bool)
     if bits[count:].any() or rows.shape != (int(nonzero.sum()), shape[-1]):
@@ -128,7 +130,7 @@ def unpacked_weights(
     starts = np.concatenate([[0], np.cumsum(counts)])
     wrong = len(counts) == 0 or counts.min() < 1 or len(columns) != starts[-1]
     if wrong or len(weights) != starts[-1] - len(counts):
-        raise SuppleError(f"{what}: its counts do not fit its {len(columns):,} entries")
+        raise SuppleError(f"{what}: its counts do not match its {len(columns):,} entries")
     if columns.max() >= n_columns:
         raise SuppleError(f"{what}: column {columns.max()}, but there are {n_columns} columns")
     budget.take(what, len(counts) * int(counts.max()))

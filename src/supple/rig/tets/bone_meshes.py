@@ -110,14 +110,14 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
             nearest = inner[np.linalg.norm(vertices[inner] - points.mean(axis=0), axis=1).argmin()]
             inside[nearest], owner[nearest] = True, bone
     body = components(mesh.tets, len(mesh.vertices))
-    met = np.zeros(int(body.max()) + 1, bool)
-    np.logical_or.at(met, body, inside[mesh.tets].any(axis=1))
-    alone = np.unique(mesh.tets[~met[body]])
-    if len(alone):
+    has_bone = np.zeros(int(body.max()) + 1, bool)
+    np.logical_or.at(has_bone, body, inside[mesh.tets].any(axis=1))
+    boneless = np.unique(mesh.tets[~has_bone[body]])
+    if len(boneless):
         _, triangle, _ = igl.point_mesh_squared_distance(
-            mesh.vertices[alone], surface.vertices, surface.triangles
+            mesh.vertices[boneless], surface.vertices, surface.triangles
         )
-        inside[alone], owner[alone] = True, bones.bone[surface.triangles[triangle, 0]]
+        inside[boneless], owner[boneless] = True, bones.bone[surface.triangles[triangle, 0]]
     held = np.flatnonzero(inside)
     return BoneTets(TetMesh(vertices, mesh.tets, mesh.sets), held, bones.joints[owner[held]])
 

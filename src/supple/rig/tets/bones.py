@@ -192,7 +192,9 @@ def _clipped(bones: Bones, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 def _depths(points: Floats, surface: SurfaceMesh) -> Floats:
     sound = np.delete(surface.triangles, surface.degenerate_triangles(), axis=0)
     if len(sound) == 0:
-        raise SuppleError("no triangle of the surface has an area; bones have no thickness there")
+        raise SuppleError(
+            "no triangle of the surface has an area; the radii of bones cannot be measured"
+        )
     return TriangleTree(surface.vertices, sound).distance(points)
 
 

@@ -381,20 +381,20 @@ class _Transfer:
         Return None if its class has no method ``on_tets``, or one that changes the parameters.
         """
         transfer = optional_method(rig, "on_tets")
-        moved = None if transfer is None else called(rig, transfer, self)
-        if moved is None:
+        transferred = None if transfer is None else called(rig, transfer, self)
+        if transferred is None:
             return None
         what, count = f"on_tets of a {type(rig).__name__}", len(self.vertices)
-        if not isinstance(moved, Rig):
-            raise SuppleError(f"{what} returned {shown(moved)}, which is not a rig")
-        if moved.n_vertices != count:
-            counts = f"{moved.n_vertices:,} vertices; transfer.vertices has {count:,}"
+        if not isinstance(transferred, Rig):
+            raise SuppleError(f"{what} returned {shown(transferred)}, which is not a rig")
+        if transferred.n_vertices != count:
+            counts = f"{transferred.n_vertices:,} vertices; transfer.vertices has {count:,}"
             raise SuppleError(f"{what} returned a rig of {counts}")
-        for one, other in zip_longest(rig.parameters, moved.parameters):
+        for one, other in zip_longest(rig.parameters, transferred.parameters):
             if one != other:
                 warn(f"{what} returned a rig with a {other} instead of {one}; {FALLBACK}")
                 return None
-        return moved
+        return transferred
 
     def influences(self, skin: SkinnedRig) -> tuple[ShortInts, Floats]:
         """Return joints (n, k) and weights (n, k) of the tet vertices."""

@@ -211,7 +211,7 @@ def _nail_groove(finger: str) -> Solid:
 
 
 def hand_bones() -> dict[str, list[SurfaceMesh]]:
-    """Return closed bones by joint: 8 carpals, 5 metacarpals and 14 phalanges."""
+    """Return closed bone meshes by joint: 8 carpals, 5 metacarpals and 14 phalanges."""
     bones: dict[str, list[SurfaceMesh]] = {name: [] for name in JOINTS}
     carpals = [(_at(*place), radius) for place, radius in DATA["carpals"]]
     bones["wrist"] += [ellipsoid_shape(place, 3 * [1e-3 * radius]) for place, radius in carpals]

@@ -136,7 +136,7 @@ def _carved_head() -> Solid:
 
 
 def human_bones() -> dict[str, list[SurfaceMesh]]:
-    """Return closed bones by joint: limbs, spine, ribs, pelvis and skull."""
+    """Return closed bone meshes by joint: limbs, spine, ribs, pelvis and skull."""
     places = {name: np.array(place) for name, (_, place) in JOINTS.items()}
     bones: dict[str, list[SurfaceMesh]] = {name: [] for name in JOINTS}
     bones["pelvis"] = [ellipsoid_shape((0, 0.940, -0.015), (0.105, 0.055, 0.055))]

@@ -39,7 +39,8 @@ HINT = "Choose a region, or click it; then choose how it feels."
 class AnatomyPanel:
     """Maps, the chosen region, its properties, and a button that rebuilds the model.
 
-    `show` has the choice of colours, `dials` the feel that is saved; `folder` is for saved files.
+    `show` is the panel that selects colours, `dials` are the damping and swing to save, and files
+    are saved in `folder`.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class AnatomyPanel:
 class _BarLog(BuildLog):
     """Show a build's progress as a bar and a line of text.
 
-    Once the page has ended, raise SuppleError, which stops the build.
+    Raise SuppleError, which stops the build, once the page has been closed.
     """
 
     def __init__(self, bar: Any, line: Any, ended: threading.Event) -> None:
@@ -209,7 +210,7 @@ class _BarLog(BuildLog):
 
     def _advance(self, part: float) -> None:
         if self._ended.is_set():
-            raise SuppleError("the page has ended")
+            raise SuppleError("the page was closed")
         self._bar.value = min(100.0 * (len(self.stages) - 1 + part) / STAGES, 99.0)
 
 

@@ -142,7 +142,7 @@ class BodyActor(Actor):
             raise SuppleError(FLEW_AWAY)
 
     def restart(self) -> None:
-        """Release all hands and return to rest."""
+        """Release all grips and return to rest."""
         self.hands.clear()
         self.simulator.reset()
 

@@ -188,7 +188,7 @@ class CharacterActor(Actor):
         try:
             return [None, *(self._step() for _ in range(count))][-1]
         except SuppleError as error:
-            raise SuppleError(f"{error}; it restarts") from None
+            raise SuppleError(f"{error}; restarting") from None
 
     def _step(self) -> tuple[str, ...] | None:
         if self.state == "playing" and self.player.finished:
@@ -218,7 +218,7 @@ class CharacterActor(Actor):
         """Do nothing: changes are applied immediately."""
 
     def restart(self) -> None:
-        """Release all hands; start the motion, or the held pose, undeformed."""
+        """Release all grips; start the motion, or the held pose, undeformed."""
         self.hands.clear()
         self._clear_traces()
         if self._posed:

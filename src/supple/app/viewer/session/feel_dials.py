@@ -39,8 +39,8 @@ class FeelDials:
     def file_feel(self) -> dict[str, Any]:
         """Return the feel of all flesh for an anatomy file, see `read_feel`.
 
-        The swing of the file remains while the stiffness is as it was. A stiffness that files
-        cannot have is a SuppleError.
+        The file's swing is kept if the stiffness is unchanged. Raises SuppleError for a stiffness
+        outside the range of anatomy files.
         """
         actor = self._actor
         kept = {} if actor.anatomy is None else actor.anatomy.feel
@@ -48,8 +48,8 @@ class FeelDials:
         low, high = FEEL_LIMITS["stiffness"]
         if not low <= stiffness <= high:
             raise SuppleError(
-                f"the flesh is {stiffness:g} times as stiff as its preset, and a file may have "
-                f"{low:g} to {high:g}; change the stiffness, or begin with another preset"
+                f"the flesh is {stiffness:g} times as stiff as its preset; anatomy files hold "
+                f"{low:g} to {high:g}: change the stiffness, or begin with another preset"
             )
         factors = {"stiffness": stiffness, "damping": round(self.damping, 4)}
         feel: dict[str, Any] = {name: value for name, value in factors.items() if value != 1}

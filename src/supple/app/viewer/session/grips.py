@@ -81,7 +81,7 @@ class SkinGrip:
     def take(cls, model: Any, skin: Singles, where: Floats, dt: float) -> SkinGrip:
         """Grip the skin (n̄, 3) near a point (3,), for steps of `dt` seconds.
 
-        The model's `young` and `density` determine the spring, or else default flesh does.
+        The spring depends on the model's `young` and `density`, or else on those of default flesh.
         """
         size = model.surface.size
         patch, usual = patch_around(skin, where, size), flesh_material(size)

@@ -111,7 +111,7 @@ class Actor(ABC):
 
     @abstractmethod
     def restart(self) -> None:
-        """Release all hands and start undeformed."""
+        """Release all grips and start undeformed."""
 
     @abstractmethod
     def play(self) -> None:
@@ -255,7 +255,7 @@ class Session(Generic[A]):
         self.submit(self.actor.pause)
 
     def reset(self) -> None:
-        """Release all hands and start undeformed."""
+        """Release all grips and start undeformed."""
         self.submit(self._restart)
 
     def grip(self, hand: Hashable, point: ArrayLike) -> None:

@@ -162,14 +162,14 @@ def _shaken(
     (region,), (count,) = tasks[0].regions, tasks[0].modes
     loads = motion_loads(rig, motions, weights)
     shakings = [shake_pose(task) for task in shaken_tasks(tasks, rig, weights.poses, loads)]
-    held = [shaking for shaking in shakings if shaking is not None]
-    if len(held) < len(shakings):
+    completed = [shaking for shaking in shakings if shaking is not None]
+    if len(completed) < len(shakings):
         raise SuppleError(
             "the body cannot be shaken at one of the poses: it is not fixed, or the simulation "
             "diverges; use shaken=0"
         )
     rests = [task.rest for task in tasks]
-    return shaken_shapes(tasks[0].mesh, rests, held, region, mass, count)
+    return shaken_shapes(tasks[0].mesh, rests, completed, region, mass, count)
 
 
 def _by_recipe(task: PoseTask, recipe: dict[str, Any]) -> PoseModel:

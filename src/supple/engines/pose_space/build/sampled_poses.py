@@ -239,8 +239,9 @@ class SampledPoses:
                 warn(f"{where} the basis could not be assessed: {midpoint.trouble}")
             elif inserted and midpoint.worst > ENOUGH and not midpoint.needs_pose:
                 warn(
-                    f"{where} frequencies change by a factor of {midpoint.worst:.2f}, and halving "
-                    "did not help, as where contact begins; give poses before and after contact"
+                    f"{where} frequencies change by a factor of {midpoint.worst:.2f}, "
+                    "and a pose between them did not reduce it, which is usual where contact "
+                    "begins; give poses before and after contact"
                 )
 
     def _made_midpoints(self, computed: dict[bytes, Midpoint]) -> list[Midpoint]:

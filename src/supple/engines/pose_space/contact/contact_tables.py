@@ -48,7 +48,7 @@ class ContactTables(NamedTuple):
     """(m, r) quantisation step of each column."""
     carriers: Shorts
     shares: Singles
-    """(n̄, 4) as in `SurfaceTables`."""
+    """(n̄, 4) carriers of each skin vertex and their weights, as in `SurfaceTables`."""
     areas: Floats
     """(n̄,) area of the skin around each vertex, in m²."""
 

@@ -33,7 +33,7 @@ class PenaltySettings(NamedTuple):
     """Settings of the penalty forces."""
 
     stiffness: float
-    """In Pa/m."""
+    """Contact stiffness in Pa/m."""
     remaining: float
     """Target depth of a step, as a fraction of the last depth."""
     outwards: float
@@ -48,12 +48,12 @@ class FrictionInputs(NamedTuple):
     coefficient: float
     dt: float
     root: Floats
-    """(4, 4)"""
+    """(4, 4) root of the character at the end of the step."""
     motions: Floats
     """(o, 9) `RootFrameObstacles.motions`."""
     loads: Singles
     places: Floats
-    """(o, n̄) and (n̄, 3), of `ContactResult`."""
+    """(o, n̄) normal forces in N and (n̄, 3) positions, of `ContactResult`."""
 
 
 @compiled

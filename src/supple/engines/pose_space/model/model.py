@@ -107,7 +107,7 @@ class PoseSpaceModel(ModelFields):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Sizes ``tets``, ``poses``, ``modes`` and ``regions``; those of its accuracy."""
+        """Sizes ``tets``, ``poses``, ``modes`` and ``regions``, and figures of its accuracy."""
         sizes = {
             "tets": len(self.mesh.tets),
             "poses": self.n_poses,
@@ -123,7 +123,7 @@ class PoseSpaceModel(ModelFields):
         """Return the row of `mass_products` of poses i and j as a symmetric matrix, (r, r)."""
         i, j = min(i, j), max(i, j)
         if not 0 <= i <= j < self.n_poses:
-            raise SuppleError(f"poses {i} and {j}; the model has {self.n_poses}")
+            raise SuppleError(f"poses {i} and {j}; the model has poses 0 to {self.n_poses - 1}")
         row = i * self.n_poses - i * (i - 1) // 2 + j - i
         matrix = np.empty((self.n_modes, self.n_modes))
         upper = np.triu_indices(self.n_modes)

@@ -219,7 +219,7 @@ class RigSpacePhysics(PaperSolver):
     def _change(
         self, stage: StageProblem, c: Floats, lower: Floats, upper: Floats
     ) -> Floats | None:
-        """Return Newton's change (K,) with parameters within bounds; None if the solve fails."""
+        """Return the Newton step (K,) with parameters within bounds; None if the solve fails."""
         gradient, pp, qp, qq = self.derivatives(stage, c)
         self._gradient, k = gradient, self._k
         right = np.column_stack([gradient[k:], qp])

@@ -229,7 +229,7 @@ class BodyContact:
             self._were[k] = rigid.place[:3, 3]
 
     def reset(self) -> None:
-        """Discard all contacts, and return free objects to where they were when they were set."""
+        """Discard all contacts, and return free objects to their initial places."""
         for rigid, (place, velocity, spin) in zip(self.objects, self._first, strict=True):
             if not rigid.kinematic:
                 rigid.place, rigid.velocity, rigid.spin = place, velocity, spin
@@ -343,7 +343,7 @@ class BodyContact:
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
-        """Set contact forces after Newton's change (N,); return pulling over pushing forces."""
+        """Set contact forces after a Newton step (N,); return pulling over pushing forces."""
         if self.nothing or self._contacts.total[0] == 0:
             return 0.0
         least_push = LEAST_PUSH * 9.81 * float(self.model.masses.sum())

@@ -42,11 +42,11 @@ class Contacts(NamedTuple):
     points: Ints
     """(c,) nearest vertices of the skin."""
     places: Floats
-    """(c, 3) in the world."""
+    """(c, 3) positions in the world, in m."""
     forces: Floats
-    """(c, 3) on the body, N."""
+    """(c, 3) forces on the body, in N."""
     pressures: Floats
-    """(c,) Pa."""
+    """(c,) pressures on the skin, in Pa."""
     colliders: Ints
     """(c,) indices of the colliders: obstacles, then objects, then bones."""
 

@@ -172,7 +172,7 @@ def fitted_cubature(
     """
     flesh = FleshInCoordinates.of(layer, shapes)
     samples = flesh_samples(layer, shapes, flesh.stiffness, FITTED, seed)
-    report(0.1, "tets that matter")
+    report(0.1, "choosing cubature tets")
     strained = np.diff(flesh.all_tables.starts) > 0
     candidates = layer.soft[strained]
     if count >= len(candidates):

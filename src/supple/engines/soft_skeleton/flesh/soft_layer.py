@@ -112,9 +112,8 @@ def flesh_layer(
 ) -> FleshLayer:
     """Fill a character with tets, and find the vertices in bone.
 
-    If None, the anatomy is derived from the shape, the material is the anatomy's, and without
-    `skeleton` bone is as deep as in the anatomy. `young` in Pa on the skin overrides the
-    material's.
+    By default the anatomy is derived from the shape, the material is the anatomy's, and the depth
+    of bone is the anatomy's. `young` in Pa on the skin overrides the material's.
     """
     surface = character.surface
     plan = plan_body(character, tets, anatomy)

@@ -354,7 +354,7 @@ def free_moments(model: StvkModel) -> RigidMoments:
         least = np.nan
     if not least > _RIGID:
         raise SuppleError(
-            "the basis contains rigid motions, which the root already has; leave such columns "
+            "the basis contains rigid motions, which the root represents; leave such columns "
             "out, as StvkModel.build does"
         )
     return moments

@@ -316,16 +316,17 @@ class HapticBall:
         changed = body.state, self._ball, body.counts, body.watch.lasting, body.watch.progress
         for stored, now in zip(self._begun, changed, strict=True):
             np.copyto(stored, now)
-        made = haptic_steps(
+        steps_made = haptic_steps(
             *(count, hands, record, self._ball, self._settings),
             *(self.tree.kernel_arguments, self.tree.scratch, self._work),
             *(self._forces, self._no_trace, self.simulator.bound),
         )
-        if made != count:
+        if steps_made != count:
             for stored, now in zip(self._begun, changed, strict=True):
                 np.copyto(now, stored)
+            time = self.simulator.time + steps_made * self.simulator.dt
             raise SolverError(
-                f"ball and body diverge at {self.simulator.time + made * self.simulator.dt:.3f} s;"
+                f"ball and body diverge at {time:.3f} s;"
                 " use a smaller dt, softer contact or more damping"
             )
         self.simulator.count_steps(count)

@@ -64,7 +64,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
     elif latest is None or latest[0] != FLESH:
         return data
     what = "has flesh that Supple baked, which can no longer be separated"
-    notes.warn(CODE, f"{what}; baking adds to it, use the original")
+    notes.warn(CODE, f"{what}; baking would add to it, so use the original")
     return data
 
 
@@ -76,7 +76,7 @@ def _warn_of_names(data: bytes, notes: Notes) -> None:
     first = next((name for name in names if FIRST.fullmatch(name)), None)
     if first is not None:
         what = f"has shapes such as {quoted(first)}, which Supple may have baked"
-        notes.warn(CODE, f"{what}; baking adds to them, use the original")
+        notes.warn(CODE, f"{what}; baking would add to them, so use the original")
 
 
 def _meshes(data: bytes, name: str) -> list[Any]:
@@ -100,7 +100,7 @@ class _LostError(Exception):
 
 
 class _MarkedFile:
-    """A file while marked shapes are removed from its meshes."""
+    """Editor of a file that removes marked shapes from its meshes."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         self.path = path

@@ -105,7 +105,7 @@ def _check_hierarchy(
     what = document.label("skin", index)
     if not common:
         code = "SKIN_NO_COMMON_ROOT"
-        document.notes.warn(code, f"the joints of {what} have no common root; used as they are")
+        document.notes.warn(code, f"the joints of {what} have no common root; used unchanged")
     skeleton = document.part("skins")[index].get("skeleton")
     if skeleton is not None and skeleton not in common:
         code = "SKIN_SKELETON_INVALID"

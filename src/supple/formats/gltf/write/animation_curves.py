@@ -127,7 +127,7 @@ class _WeightsTrack(_NodeTrack):
 
 
 class _CurveWriter:
-    """The character's own file while curves are added, once per choice of keys."""
+    """Writer that adds curves to a copy of the character's file, once per choice of keys."""
 
     def __init__(self, path: Path, curves: FreeCurves, kind: KeyKind, additive: bool) -> None:
         self.path, self.curves, self.kind, self.additive = path, curves, kind, additive

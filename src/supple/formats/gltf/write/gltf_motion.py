@@ -146,7 +146,7 @@ class _Played:
 
 
 class _Writer:
-    """The character's own file while motions are added."""
+    """Writer that adds motions to a copy of the character's file."""
 
     def __init__(
         self, bakes: Sequence[BakedMotion], source: GltfSource, error: float, progress: Progress

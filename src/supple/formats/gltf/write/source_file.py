@@ -99,7 +99,7 @@ def _skin(rig: Any) -> list[Any]:
 
 
 class FleshedFile:
-    """A character's own file while flesh is added; `file` has all its data inside."""
+    """Copy of a character's file to which flesh is added; `file` has all its data inside."""
 
     def __init__(self, source: GltfSource, data: bytes) -> None:
         self._outer = _outer(source, data)

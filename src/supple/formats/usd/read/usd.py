@@ -113,7 +113,7 @@ def _lasting_flesh(name: str, stage: dict[str, Any]) -> list[str]:
     if first is None:
         return []
     what = f'has shapes such as "{first}", which Supple may have baked'
-    return [f"{name}: {what}; baking adds to them, use the original"]
+    return [f"{name}: {what}; baking would add to them, so use the original"]
 
 
 def _check_file(path: Path) -> None:

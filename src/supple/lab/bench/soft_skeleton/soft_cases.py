@@ -36,7 +36,7 @@ class SoftCase(NamedTuple):
 
 
 class PaperStep(NamedTuple):
-    """Milliseconds of a step in tapia2021, Table 1, reduced and full, and its coordinates."""
+    """Times in ms of a reduced and a full step in tapia2021, Table 1, and number of coordinates."""
 
     reduced: float
     full: float

@@ -186,15 +186,15 @@ def _loads_picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> 
     """Draw a row for each body: linear, full and reduced shapes under the same load."""
     captions = {"linear": "linear model", "full": "full body at rest, offline"}
     captions["reduced"] = "reduced, r = {}"
-    seen, heights = [], []
+    rows, heights = [], []
     for name, scene, results in shown:
         embedding = embed_hexes(scene.surface.vertices, scene.mesh)
-        seen.append([scene.surface.vertices + embedding @ results[key] for key in captions])
-        heights.append(3.4 * height_to_width(name, seen[-1]) + 0.3)
+        rows.append([scene.surface.vertices + embedding @ results[key] for key in captions])
+        heights.append(3.4 * height_to_width(name, rows[-1]) + 0.3)
     title = "Basis from a sketch: one load on three models"
     figure = new_figure((10.5, sum(heights) + 0.5), title, 12)
     grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
-    for line, (name, scene, _), shapes in zip(grid, shown, seen, strict=True):
+    for line, (name, scene, _), shapes in zip(grid, shown, rows, strict=True):
         for axes, shape, caption in zip(line, shapes, captions.values(), strict=True):
             text = f"{name}, {caption.format(scene.modes)}"
             draw_body(axes, name, scene.surface, shape, text, limits=shapes)

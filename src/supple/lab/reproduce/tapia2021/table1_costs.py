@@ -114,7 +114,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _growth(name: str, few: dict[str, Any], many: dict[str, Any]) -> dict[str, Any]:
-    """Return exponents of the times of force, Hessian and step over the number of points."""
+    """Return the exponents of n in the times of force, Hessian and step for n points."""
     more = np.log(many["tets"] / max(few["tets"], 1)) or 1.0
     counts = [count for count in PAPER[name] if count is not None]
     theirs = np.log(counts[1] / counts[0])
