@@ -1,6 +1,6 @@
 """Draw docs/pictures/presets.png: characters with the flesh of three kinds of body.
 
-    python tools/draw_presets.py man.glb cow.glb:Gallop [--tets 3000] [--modes 60]
+    python tools/draw_presets.py man.glb cow.glb:Gallop [--tets 3000] [--modes 40]
 
 A row for each character: the rig alone and each preset at one frame, in which the cartoon swings
 farthest. Below, curves of one vertex of the first character after a sudden stop.
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", help="FILE or FILE:MOTION")
     parser.add_argument("--tets", type=int, default=3000)
-    parser.add_argument("--modes", type=int, default=60)
+    parser.add_argument("--modes", type=int, default=40)
     parser.add_argument("--azimuth", type=float, default=65.0)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures" / "presets.png")
     given = parser.parse_args()
