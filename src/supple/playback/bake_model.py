@@ -107,10 +107,8 @@ def model_options(
     thin = None
     if undetermined and prepared is not None:
         thin = slender_factors(character) if plan is None else plan.factors
-    by_role = None
-    if young is None:
-        given_anatomy = anatomy if plan is None else plan.anatomy
-        by_role = preset_factors(character, preset, given_anatomy)
+    roles_of = anatomy if plan is None else plan.anatomy
+    by_role = preset_factors(character, preset, roles_of) if young is None else None
     local = [each for each in (thin, by_role) if each is not None]
     if stiffness is not None or local or "stiffness" in character.painted:
         factors = np.prod([np.ones(len(character.surface.vertices)), *local], axis=0)
