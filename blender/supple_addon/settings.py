@@ -24,6 +24,9 @@ FLESH = (
     ("normal", "Normal", "Flesh of a body in good shape"),
     ("soft", "Soft", "Swings more slowly, and farther"),
     ("jelly", "Jelly", "Swings at a third of normal"),
+    ("human", "Human", "A person: firm limbs, and rest after a swing or two"),
+    ("animal", "Animal", "Firm limbs, a loose tail and loose ears"),
+    ("cartoon", "Cartoon", "Swings about twice as far as normal, and rings"),
 )
 LOOP = (
     (

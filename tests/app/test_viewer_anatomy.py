@@ -119,7 +119,7 @@ def test_a_rebuilt_model_goes_on_where_the_motion_is(actor: CharacterActor):
     entries, time, before = dict(editing.anatomy.entries), actor.time, actor.model
     log = BuildLog()
     assert editing.rebuild is not None
-    ready = editing.rebuild(entries, log)
+    ready = editing.rebuild(entries, log, "normal")
     model = ready.model
     assert "anatomy" in log.stages
     factors = actor.stable_factors(model, ready.feel)
@@ -248,7 +248,7 @@ def test_a_page_that_ends_ends_its_build(page: Any):
     editing = editing_of(page.session.actor)
     begun, over = threading.Event(), threading.Event()
 
-    def rebuild(entries: Any, log: Any) -> Any:
+    def rebuild(entries: Any, log: Any, flesh: str) -> Any:
         begun.set()
         try:
             for part in range(10_000):
@@ -268,7 +268,7 @@ def test_a_build_that_fails_leaves_the_model_as_it_is(page: Any):
     actor = page.session.actor
     before, ended = actor.model, threading.Event()
 
-    def rebuild(entries: Any, log: Any) -> Any:
+    def rebuild(entries: Any, log: Any, flesh: str) -> Any:
         ended.set()
         raise SuppleError("no tets")
 

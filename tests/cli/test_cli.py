@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from helpers.commands import run_here
+from supple.anatomy.flesh_presets import FLESH_PRESETS
 from supple.cli.main import main
 from supple.engines.engine import ENGINES
 
@@ -194,7 +195,7 @@ def test_a_script_for_each_shell_completes_commands_and_options(shell):
     [
         ("supple b", {"bake", "batch", "bench", "blender", "build"}),
         ("supple bake --fl", {"--flesh"}),
-        ("supple bake --flesh ", {"firm", "normal", "soft", "jelly"}),
+        ("supple bake --flesh ", {*FLESH_PRESETS}),
         ("supple bench gr", {"growth"}),
     ],
 )

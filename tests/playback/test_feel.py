@@ -28,11 +28,11 @@ from supple.engines.engine import engine_named
 from supple.engines.pose_space.build import sampled_poses
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.playback import secondary_motion
-from supple.playback.bake_model import model_options
+from supple.playback.bake_model import model_options, preset_factors
 from supple.playback.baking import bake
 from supple.playback.character_models import PreparedModel, kept_model, prepared_model
 from supple.playback.character_sources import CharacterSource
-from supple.playback.feel.feel import BEYOND, Feel
+from supple.playback.feel.feel import BEYOND, Feel, FeelRequest, with_file_feel
 from supple.playback.request import BakeRequest
 from supple.playback.secondary_motion import curves
 from supple.rig.character import Character
@@ -336,3 +336,88 @@ def test_what_is_dialled_in_the_viewer_is_what_bake_takes(body: Character, tmp_p
     assert baked.report["swing"][0]["stiffness"] == pytest.approx(1.0, abs=0.15)
     actor.stiffen(3.0)
     assert "swing" not in dials.file_feel()
+
+
+# Presets by kind of body.
+
+
+KINDS = ("human", "animal", "cartoon")
+
+
+@pytest.mark.parametrize("flesh", KINDS)
+def test_a_preset_by_kind_of_body_changes_the_feel_without_a_build(body: Character, flesh: str):
+    ready(body)
+    found = ready(body, flesh=flesh)
+    assert found.kept
+    assert found.reason == ""
+    assert found.feel.changes
+    assert (found.feel.local is not None) == bool(checked_flesh(flesh).roles)
+
+
+def test_a_preset_makes_each_role_as_stiff_as_it_says_whichever_way_it_acts(body: Character):
+    flesh = Flesh(2.0, 0.5, 0.01, {"trunk": 0.5})
+    roles = np.array(anatomy_of(body).role)
+    assert {"trunk", "limb"} <= {*roles}
+    follows = anatomy_of(body).follows
+    assert follows is not None
+    surely = follows.toarray().max(axis=1) > 0.999
+    given = FeelRequest.of(body, engine_named("pose-space"), flesh, "auto", {})
+    assert given.skin is not None
+    factors = given.factor * given.skin
+    usual = model_options(body, "normal", tets=600)["young"]
+    built = np.asarray(model_options(body, flesh, tets=600)["young"] / usual)
+    for role, factor in (("trunk", 1.0), ("limb", 2.0)):
+        assert factors[surely & (roles == role)] == pytest.approx(factor)
+    np.testing.assert_allclose(built, factors)
+
+
+def test_a_role_that_an_anatomy_file_changes_takes_the_factor_of_that_role(body: Character):
+    entries = {"chest": RegionEntry("limb", 0.85)}
+    flesh = Flesh(1.0, 0.5, 0.01, {"trunk": 0.5})
+    found = preset_factors(body, flesh, entries)
+    detected = preset_factors(body, flesh)
+    assert found is not None
+    assert detected is not None
+    assert found.sum() > detected.sum()
+
+
+def test_a_given_modulus_replaces_a_preset_with_its_roles(body: Character):
+    animal = ready(body, flesh="animal", young=9000.0)
+    normal = ready(body, young=9000.0)
+    assert (animal.feel.factor, animal.feel.local) == (normal.feel.factor, None)
+
+
+@pytest.mark.parametrize("flesh", KINDS)
+def test_an_anatomy_file_of_each_kind_is_taken_by_a_bake(body: Character, tmp_path, flesh: str):
+    file = tmp_path / "body.anatomy.json"
+    anatomy_of(body).save(file, {"flesh": flesh})
+    taken = with_file_feel(body, {"anatomy": file, "flesh": "normal"}, ("flesh",))
+    assert taken["flesh"] == flesh
+
+
+def test_an_unknown_preset_lists_those_there_are_or_suggests_the_nearest(body: Character):
+    with pytest.raises(SuppleError, match=f"normal.*{'.*'.join(KINDS)}"):
+        bake(body, flesh="wobbly", **SMALL)
+    with pytest.raises(SuppleError, match='did you mean "cartoon"'):
+        bake(body, flesh="cartoonish", **SMALL)
+
+
+def test_a_preset_chosen_in_the_viewer_is_the_one_that_bakes_take(body: Character):
+    dials = dials_of(body)
+    actor = dials._actor
+    for flesh in ("animal", "cartoon"):
+        dials.preset = flesh
+        wanted = ready(body, flesh=flesh).feel
+        preset = checked_flesh(flesh)
+        assert actor.simulator.damping == (preset.alpha, preset.beta)
+        there, baked = (
+            each.factor * (np.ones(1) if each.local is None else each.local)
+            for each in (actor.feel, wanted)
+        )
+        assert np.ptp(baked / there) < 1e-9
+        assert there.mean() == pytest.approx(baked.mean())
+    assert dials.file_feel() == {"flesh": "cartoon"}
+    actor.hold()
+    dials.preset = "normal"
+    assert actor.state == "posing"
+    assert actor.simulator.stiffness == pytest.approx(actor._bake_factor(actor._plan(True)))

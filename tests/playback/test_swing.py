@@ -176,6 +176,7 @@ def found(factor: float, hard: float = 0.0) -> FoundSwing:
         (1 / 16, 0.4, [[0.5], [0.4]], 'first".*softest flesh, .* use a livelier motion'),
         (16.0, 0.9, [[1.1], [1.5]], 'second".*firmest flesh, 16 times .* use a calmer motion'),
         (1 / 16, 0.9, [[0.1], [0.0]], "; 90 % of its skin is held hard: make it soft"),
+        (1.0, 0.4, [[0.5], [0.4]], "; 40 % of its skin is held hard; supple curves moves"),
         (1 / 16, 0.0, [[1.5], [0.4]], "%$"),
     ],
 )
@@ -305,7 +306,8 @@ def test_regions_are_joints_roles_sides_and_names_of_the_file(body: Character):
         ("3 miles", "use a part of the size such as 3%"),
         ("80%", "use 0.001 to 30 %"),
         ("chets=3%", 'has no "chets"; did you mean "chest"'),
-        ("horn=3%", 'has no "horn"; its anatomy has .*trunk'),
+        ("belly=3%", 'has no "belly"; its shape shows no belly and back; use trunk, or joints of'),
+        ("xyz=3%", 'has no "xyz"; there are .*trunk'),
         ([], "swing needs a peak"),
     ],
 )

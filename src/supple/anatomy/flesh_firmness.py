@@ -12,6 +12,7 @@ from dataclasses import replace
 import igl
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
@@ -75,6 +76,17 @@ def flesh_factors(anatomy: Anatomy, mesh: TetMesh) -> Floats:
     thin = np.where(fleshy, np.clip(thin, SOFTEST, 1.0), 1.0)
     hanging = np.where(anatomy.back != 0, np.interp(anatomy.back, SIDES, HANGING), 1.0)
     return coarse * anatomy.firmness * thin * hanging
+
+
+def region_factors(follows: sp.csr_array | None, factors: ArrayLike) -> Floats | None:
+    """Return factors (n̄,) of the skin from those of regions (k,), None if all are 1.
+
+    `follows` (n̄, k) has the weights of the regions; logarithms are averaged.
+    """
+    logarithms = np.log(np.asarray(factors, np.float64))
+    if follows is None or not logarithms.any():
+        return None
+    return np.asarray(np.exp(follows @ logarithms), np.float64)
 
 
 def motion_firmness(

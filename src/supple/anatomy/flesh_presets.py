@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
@@ -31,20 +31,31 @@ class Flesh:
     alpha, beta
         Rayleigh damping D = αM + βK, in 1/s and s. The damping ratio at ω rad/s is
         α/(2ω) + βω/2, so that softer, slower flesh rings longer with the same β.
+    roles
+        Further factors on Young's modulus by role of the anatomy, such as ``"tail"``; 1 elsewhere.
     """
 
     stiffness: float
     alpha: float
     beta: float
+    roles: Mapping[str, float] = field(default_factory=dict, hash=False)
 
 
-#: From firm muscle to jelly. Where normal flesh swings at 3 Hz the others swing at about 6, 1.9 and
-#: 1.2 Hz; damping ratios are 20, 11, 8 and 6 %.
+#: From firm muscle to jelly, and by kind of body. Where normal flesh swings at 3 Hz firm, soft and
+#: jelly swing at about 6, 1.9 and 1.2 Hz; damping ratios are 11 %, and 20, 8 and 6 %.
 FLESH_PRESETS = {
     "firm": Flesh(4.0, 0.5, 0.01),
     "normal": Flesh(1.0, 0.5, 0.01),
     "soft": Flesh(0.4, 0.5, 0.01),
     "jelly": Flesh(0.15, 0.3, 0.01),
+    # Muscle on limbs; comes to rest after one or two swings.
+    "human": Flesh(1.5, 0.8, 0.016, {"limb": 1.4, "forearm": 1.4, "shin": 1.4}),
+    # Firm limbs, and a loose tail and ears.
+    "animal": Flesh(
+        1.0, 0.5, 0.008, {"limb": 2.0, "forearm": 2.0, "shin": 2.0, "tail": 0.25, "ear": 0.25}
+    ),
+    # Swings about twice as far as normal, and rings.
+    "cartoon": Flesh(0.4, 0.3, 0.008),
 }
 
 

@@ -71,17 +71,22 @@ class SkinParts:
             weights = found(name.lower())
             if weights is not None and weights.max(initial=0.0) > 0:
                 return self._mask(weights), weights
-        if name.lower() in (*ROLES, *SIDES):
-            raise SuppleError(
-                f'{self._option}: {short_name(self._character.name)} has no "{name.lower()}"; '
-                f"its anatomy has {', '.join(self._roles())}"
-            )
-        known = [*self._joints, *ROLES, *SIDES, *self._labels(), *self._character.painted]
-        near = get_close_matches(name.strip("*?"), known, 1, 0.5)
-        listed = ", ".join(map(short_name, known[:8]))
-        hint = f'did you mean "{short_name(near[0])}"?' if near else f"there are {listed}"
-        whose = short_name(self._character.name)
+        whose, hint = short_name(self._character.name), self._suggestion(name)
         raise SuppleError(f'{self._option}: {whose} has no "{short_name(name)}"; {hint}')
+
+    def _suggestion(self, name: str) -> str:
+        """Return parts that the character has, for the message about one that it does not have."""
+        anatomy = self._detected()
+        roles = [*dict.fromkeys(anatomy.role)]
+        if name.lower() in SIDES and "trunk" in roles:  # as of a body that stands upright
+            joints = [each for each, entry in anatomy.entries.items() if entry.role == "trunk"]
+            listed = ", ".join(map(short_name, joints[:6]))
+            return f"its shape shows no belly and back; use trunk, or joints of it: {listed}"
+        known = [*roles, *self._joints, *self._labels(), *self._character.painted]
+        near = get_close_matches(name.strip("*?"), known, 1, 0.5)
+        if near:
+            return f'did you mean "{short_name(near[0])}"?'
+        return f"there are {', '.join(map(short_name, known[: len(roles) + 8]))}"
 
     def _mask(self, weights: Floats) -> Bools:
         mask: Bools = weights > 0.5 * weights.max()
@@ -99,16 +104,15 @@ class SkinParts:
     def _of_anatomy(self, name: str) -> Floats | None:
         if name not in ROLES and name not in SIDES:
             return None
+        anatomy = self._detected()
+        if name in ROLES:
+            return (np.array(anatomy.role) == name).astype(np.float64)
+        return np.clip(SIDES[name] * anatomy.back, 0.0, 1.0)
+
+    def _detected(self) -> Anatomy:
         if self._anatomy is None:
             self._anatomy = anatomy_of(self._character)
-        if name in ROLES:
-            return (np.array(self._anatomy.role) == name).astype(np.float64)
-        return np.clip(SIDES[name] * self._anatomy.back, 0.0, 1.0)
-
-    def _roles(self) -> list[str]:
-        """Return the roles and sides that some of the skin has."""
-        weights = {name: self._of_anatomy(name) for name in (*ROLES, *SIDES)}
-        return [name for name, each in weights.items() if each is not None and each.any()]
+        return self._anatomy
 
     def _labels(self) -> dict[str, Any]:
         return {label.partition(":")[2]: each for label, each in self._character.labels.items()}

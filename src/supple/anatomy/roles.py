@@ -43,9 +43,9 @@ class RegionRole:
     own_share: float | None = None
 
     def assign(self, role: str, reason: str) -> None:
-        """Change the role, with a reason."""
+        """Change the role, with a reason; one that was given before becomes the last."""
         self.role = role
-        self.reasons.append(reason)
+        self.reasons = [each for each in self.reasons if each != reason] + [reason]
 
     @property
     def share(self) -> float:

@@ -18,7 +18,7 @@ from supple.engines.engine import ENGINES, FIRST_ENGINE
 Flag = Annotated[bool, Parameter(negative="")]
 Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")]
 Numbers = Annotated[list[int] | None, Parameter(consume_multiple=True, negative="")]
-FleshName = Literal["firm", "normal", "soft", "jelly"]
+FleshName = Literal["firm", "normal", "soft", "jelly", "human", "animal", "cartoon"]
 Betas = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 _LISTED = "; ".join(
     f"{row.name}: {row.about}" for row in ENGINES.values() if row.moves == "character"
@@ -50,7 +50,9 @@ class FleshOptions:
 
     engine: EngineName = FIRST_ENGINE
     flesh: FleshName = "normal"
-    """Stiffness preset: firm flesh swings twice as fast as normal, jelly a third as fast."""
+    """Preset of stiffness and damping. Firm flesh swings twice as fast as normal, jelly a third as
+    fast. By kind of body: human (firm, comes to rest soon), animal (firm limbs, loose tail and
+    ears) and cartoon (swings farther, and rings)."""
     young: float | None = None
     """Young's modulus in Pa, in place of the preset's; 20000 is normal for a body of 2 m, and
     it grows with the body's size, so that all bodies swing at the same frequencies."""

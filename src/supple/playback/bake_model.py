@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
 from supple.anatomy.body_plan import BodyPlan, anatomical_material, plan_body
+from supple.anatomy.flesh_firmness import region_factors
 from supple.anatomy.flesh_presets import (
     Flesh,
     Stiffness,
@@ -21,6 +22,7 @@ from supple.anatomy.flesh_presets import (
 from supple.anatomy.hard_parts import hard_warning
 from supple.anatomy.region_entries import RegionEntry
 from supple.anatomy.thickness import slender_factors
+from supple.arrays import Floats
 from supple.checks import checked_number, shown
 from supple.elastic.material import Material
 from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
@@ -105,8 +107,11 @@ def model_options(
     thin = None
     if undetermined and prepared is not None:
         thin = slender_factors(character) if plan is None else plan.factors
-    if stiffness is not None or thin is not None or "stiffness" in character.painted:
-        factors = np.ones(len(character.surface.vertices)) if thin is None else thin
+    roles_of = anatomy if plan is None else plan.anatomy
+    by_role = preset_factors(character, preset, roles_of) if young is None else None
+    local = [each for each in (thin, by_role) if each is not None]
+    if stiffness is not None or local or "stiffness" in character.painted:
+        factors = np.prod([np.ones(len(character.surface.vertices)), *local], axis=0)
         factors = factors * character.painted.get("stiffness", 1.0)
         if stiffness is not None:
             factors = factors * stiffness_factors(character, stiffness)
@@ -118,6 +123,21 @@ def model_options(
     constants = {"young": young, "poisson": poisson}
     given = {*building, *(name for name, value in constants.items() if value is not None)}
     return {name: value for name, value in options.items() if name in {*row.build_options, *given}}
+
+
+def preset_factors(
+    character: Character, flesh: str | Flesh, anatomy: GivenAnatomy = ANATOMY
+) -> Floats | None:
+    """Return the factors (n̄,) of a preset by role at the vertices of the skin, None without any."""
+    roles = checked_flesh(flesh).roles
+    if not roles:
+        return None
+    if not isinstance(anatomy, Anatomy):
+        entries = anatomy if isinstance(anatomy, Mapping) else None
+        anatomy = anatomy_of(character, entries=entries)
+    return region_factors(
+        anatomy.follows, [roles.get(each.role, 1.0) for each in anatomy.entries.values()]
+    )
 
 
 def usual_material(character: Character, plan: BodyPlan | None, row: Engine) -> Material:

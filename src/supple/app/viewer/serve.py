@@ -138,8 +138,8 @@ def _editing(
     """
     anatomy = values.pop("anatomy")
 
-    def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog) -> PreparedModel:
-        return prepared_model(source, anatomy=entries, log=log, **values)
+    def rebuild(entries: Mapping[str, RegionEntry], log: BuildLog, flesh: str) -> PreparedModel:
+        return prepared_model(source, anatomy=entries, log=log, **(values | {"flesh": flesh}))
 
     return AnatomyEditing(
         source.character,
@@ -170,6 +170,7 @@ def _figures(page: Any) -> dict[str, Any]:
     figures = {"address": page.address, "steps": meter.total_steps, "updates": meter.total_updates}
     if isinstance(page.session.actor, CharacterActor):
         figures["stiffness"] = round(page.session.actor.factor, 4)
+        figures["flesh"] = page.session.actor.flesh["flesh"]
         figures["damping"] = round(page.session.actor.flesh["damping"], 4)
     if costs is None:  # no page was opened
         return figures

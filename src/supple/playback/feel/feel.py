@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.flesh_firmness import region_factors
 from supple.anatomy.flesh_presets import Flesh, checked_flesh, flesh_material, stiffness_factors
 from supple.anatomy.named_parts import SkinParts
 from supple.anatomy.painted_material import painted_material
@@ -31,7 +31,7 @@ from supple.anatomy.region_entries import (
 from supple.arrays import Floats
 from supple.engines.engine import Engine
 from supple.errors import warn
-from supple.playback.bake_model import GivenAnatomy
+from supple.playback.bake_model import GivenAnatomy, preset_factors
 from supple.rig.character import Character
 
 #: Largest factor, up or down, of a kept model's stiffness: of all flesh, and of a place relative to
@@ -202,7 +202,8 @@ class FeelRequest:
     ) -> FeelRequest:
         """Divide the options of a model; arguments are those of `model_options`."""
         given = cls.as_given(character, row, flesh, anatomy, building)
-        rest, factor = dict(given.building), checked_flesh(flesh).stiffness
+        rest, preset = dict(given.building), checked_flesh(flesh)
+        factor = preset.stiffness
         if not row.feels_at_run_time:
             return given
         count = len(character.surface.vertices)
@@ -220,6 +221,8 @@ class FeelRequest:
         if isinstance(anatomy, Mapping):
             built, feels = _normal_regions(character, anatomy)
             skin = skin * feels
+        if young is None and (by_role := preset_factors(character, preset, anatomy)) is not None:
+            skin = skin * by_role
         if not (np.isfinite(skin).all() and skin.min() > 0):
             return given
         middle = float(np.exp(np.log(skin).mean()))
@@ -305,15 +308,24 @@ def _normal_regions(
     return built or "auto", ones if factors is None else factors
 
 
-def region_factors(follows: sp.csr_array | None, factors: ArrayLike) -> Floats | None:
-    """Return factors (n̄,) of the skin from those of regions (k,), None if all are 1.
+def with_preset(
+    feel: Feel,
+    presets: tuple[str | Flesh, str | Flesh],
+    character: Character,
+    model: Any,
+    anatomy: GivenAnatomy = None,
+) -> Feel:
+    """Return a feel with the second of two presets in place of the first.
 
-    `follows` (n̄, k) has the weights of the regions; logarithms are averaged.
+    `anatomy` has the roles of the preset's factors; without one they are detected.
     """
-    logarithms = np.log(np.asarray(factors, np.float64))
-    if follows is None or not logarithms.any():
-        return None
-    return np.asarray(np.exp(follows @ logarithms), np.float64)
+    before, after = (checked_flesh(each) for each in presets)
+    given = [preset_factors(character, each, anatomy) for each in (before, after)]
+    local = None
+    if any(each is not None for each in given):
+        old, new = (np.ones(1) if each is None else each for each in given)
+        local = painted_material(model.mesh, model.embedding, new / old, on="skin")
+    return feel.stiffer(after.stiffness / before.stiffness, local)
 
 
 def file_feel(anatomy: Any) -> dict[str, Any]:

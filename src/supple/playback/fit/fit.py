@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from supple.anatomy.anatomy import anatomy_of
+from supple.anatomy.flesh_presets import FLESH_PRESETS
 from supple.anatomy.named_parts import ALL, SkinPart, SkinParts
 from supple.anatomy.region_entries import (
     FEEL_LIMITS,
@@ -319,7 +320,7 @@ class _Start:
             raise SuppleError("a fit finds the stiffness; leave out the swing")
         flesh = options.get("flesh", "normal")
         if not isinstance(flesh, str):
-            raise SuppleError("a fit begins with a preset of flesh: firm, normal, soft or jelly")
+            raise SuppleError(f"a fit begins with a preset of flesh: {', '.join(FLESH_PRESETS)}")
         return cls(given.get("flesh", flesh) if flesh == "normal" else flesh, entries, given)
 
     def feel(self, parts: Sequence[SkinPart], x: Floats) -> dict[str, Any]:

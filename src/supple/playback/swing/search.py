@@ -27,6 +27,8 @@ from supple.rig.character import Character
 RUNS, RUNS_OF_SEVERAL, NEAR = 8, 12, 0.05
 #: Error of a peak from which a bake warns.
 FAR = 0.1
+#: Share of hard skin that is given as a reason.
+PARTLY_HARD = 0.2
 #: Displacements scale with the stiffness to the power −1 at rest, and to −½ in resonance.
 SLOPE, SLOPES = -1.0, (-3.0, -0.3)
 #: Least change of a logarithmic peak, relative to that of its logarithmic factor, of a part whose
@@ -114,7 +116,12 @@ class FoundSwing:
             return f"; {100 * hard:.0f} % of its skin is held hard: make it soft in an anatomy file"
         extreme = abs(np.log(factor)) > 0.99 * np.log(goal.most)
         if not extreme or (error < 1) != (factor < 1):
-            return ""
+            if error > 1 or hard < PARTLY_HARD:
+                return ""
+            return (
+                f"; {100 * hard:.0f} % of its skin is held hard; supple curves moves a part of the "
+                "rig as a whole"
+            )
         what, other = ("softest", "livelier") if factor < 1 else ("firmest", "calmer")
         how = f"with the {what} flesh, {factor:.3g} times as stiff"
         return f" {how}; use a {other} motion"

@@ -136,9 +136,12 @@ class AnatomyPanel:
         self._bar.value, self._bar.visible = 0.0, True
         try:
             assert self._editing.rebuild is not None
-            ready = self._editing.rebuild(entries, log)
-            with log.stage("trying it"):
-                stiffness = self._actor.stable_factors(ready.model, ready.feel)
+            flesh = None
+            while flesh != self._actor.flesh["flesh"]:  # it may change during a build
+                flesh = self._actor.flesh["flesh"]
+                ready = self._editing.rebuild(entries, log, flesh)
+                with log.stage("trying it"):
+                    stiffness = self._actor.stable_factors(ready.model, ready.feel)
             changed = ready.model, entries, stiffness, ready.feel
             self._session.submit(self._actor.replace_model, *changed)
             self._session.submit(self._scene.refresh_model)

@@ -9,6 +9,7 @@ from typing import Any
 
 import viser
 
+from supple.anatomy.flesh_presets import FLESH_PRESETS
 from supple.app.viewer.panels.rows import Row, add_row, add_rows, attribute, labels, save_and_notify
 from supple.app.viewer.scene.scene_nodes import ObstacleNodes
 from supple.app.viewer.session.body_actor import DOUBLINGS, GRAVITIES
@@ -120,6 +121,9 @@ def _material_rows(session: Session[Any], dials: FeelDials | None) -> Iterator[R
     def simulator() -> Any:
         return actor.simulator
 
+    if dials is not None and "swing" in parts:
+        hint = "Preset of stiffness and damping; no rebuild"
+        yield Row("Flesh", *attribute(lambda: dials, "preset"), hint, options=(*FLESH_PRESETS,))
     if "stiffness" in parts:
         hint = "0: as built, 1: twice as stiff; no rebuild"
         yield _doublings("Stiffness", FLESH_DOUBLINGS, hint, lambda n: actor.stiffen(2.0**n))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.anatomy.anatomy import Anatomy, anatomy_of
+from supple.anatomy.flesh_firmness import region_factors
 from supple.anatomy.painted_material import painted_material
 from supple.anatomy.region_entries import (
     ENTRIES_SUFFIX,
@@ -25,12 +26,11 @@ from supple.app.viewer.session.recording import checked_name
 from supple.arrays import Floats, Singles
 from supple.errors import SuppleError
 from supple.playback.character_models import PreparedModel
-from supple.playback.feel.feel import region_factors
 from supple.reduction.build_log import BuildLog
 from supple.rig.character import Character
 
-#: Function that builds a model with entries by joint, and logs its progress.
-Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog], PreparedModel]
+#: Function that builds a model with entries by joint and a preset of flesh, and logs its progress.
+Rebuild = Callable[[Mapping[str, RegionEntry], BuildLog, str], PreparedModel]
 
 
 class AnatomyEditing:

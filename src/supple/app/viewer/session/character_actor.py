@@ -256,11 +256,13 @@ class CharacterActor(Actor):
     def damp(self, factor: float) -> None:
         """Set the factor on the damping; flesh starts undeformed."""
         self.flesh["damping"] = clamped(factor, 0.0, 100.0)
-        self._new_simulator(self.simulator.dt)
-        if self._posed:
-            self.simulator.reset(self.pose, self.root)
-        else:
-            self._start_motion(self.player.time)
+        self._renew_simulator()
+
+    def take_preset(self, flesh: str, feel: Feel) -> None:
+        """Take a preset of stiffness and damping, with its feel; flesh starts undeformed."""
+        self.flesh, self._stable_factors = self.flesh | {"flesh": flesh, "feel": feel}, {}
+        self._bake_factor(self._plan(self.ending == "loop"))
+        self._renew_simulator()
 
     def swing(self, goals: tuple[SwingGoal, ...]) -> None:
         """Set the stiffness at which flesh reaches the goal in this motion; `goals` has one."""
@@ -331,11 +333,7 @@ class CharacterActor(Actor):
         self.model, self._stable_factors = model, dict(stable_factors)
         self.flesh |= {"scaled_loads": True, "feel": feel}
         self.anatomy.set_built(entries)
-        self._new_simulator(self.simulator.dt)
-        if self._posed:
-            self.simulator.reset(self.pose, self.root)
-        else:
-            self._start_motion(self.player.time)
+        self._renew_simulator()
 
     # Motions -----------------------------------------------------------------------------
 
@@ -390,20 +388,24 @@ class CharacterActor(Actor):
     def _new_simulator(self, dt: float) -> None:
         """Replace the simulator by one of another time step or model."""
         old = self.simulator
-        preserved = {
-            option: getattr(old, option)
-            for option in PRESERVED
-            if ENGINE_PARTS[option] in self.parts
-        }
+        kept = {name: getattr(old, name) for name in PRESERVED if ENGINE_PARTS[name] in self.parts}
         if "touch" in self.parts:
-            preserved |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
-        self.simulator = bake_simulator(self.model, dt, **(self.flesh | preserved))
+            kept |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
+        self.simulator = bake_simulator(self.model, dt, **(self.flesh | kept))
         self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
             self.simulator.tune(**{name: getattr(old.springs, name) for name in SPRINGS})
         self.apply_anatomy()
         self.obstacles.invalidate()
         self.objects.invalidate()
+
+    def _renew_simulator(self) -> None:
+        """Replace the simulator; flesh starts undeformed, at this pose or time."""
+        self._new_simulator(self.simulator.dt)
+        if self._posed:
+            self.simulator.reset(self.pose, self.root)
+        else:
+            self._start_motion(self.player.time)
 
     def _clear_traces(self) -> None:
         if self.traces is not None:

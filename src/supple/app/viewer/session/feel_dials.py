@@ -7,6 +7,7 @@ from typing import Any
 from supple.anatomy.region_entries import FEEL_LIMITS
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.errors import SuppleError
+from supple.playback.feel.feel import with_preset
 from supple.playback.swing.goals import swing_goals
 
 
@@ -21,6 +22,18 @@ class FeelDials:
     def damping(self) -> float:
         """Factor on the damping of the flesh."""
         return float(self._actor.flesh["damping"])
+
+    @property
+    def preset(self) -> str:
+        """Preset of stiffness and damping; setting it needs no build."""
+        return str(self._actor.flesh["flesh"])
+
+    @preset.setter
+    def preset(self, name: str) -> None:
+        actor, presets = self._actor, (self.preset, name)
+        regions = None if actor.anatomy is None else actor.anatomy.anatomy
+        feel = with_preset(actor.feel, presets, actor.character, actor.model, regions)
+        actor.take_preset(name, feel)
 
     @property
     def percent(self) -> float:
