@@ -293,8 +293,8 @@ def check_rest(rig: Rig, surface: SurfaceMesh) -> None:
     apart = float(np.abs(rig(rig.rest_pose) - surface.vertices).max())
     if apart > 1e-4 * surface.size:
         raise SuppleError(
-            f"the surface is {apart:.3g} m from the rig's rest positions; give the surface at rest, "
-            "or a rig that leaves the surface in place at its rest pose"
+            f"the surface is {apart:.3g} m from the rig's rest positions; give the surface at "
+            "rest, or a rig that leaves the surface in place at its rest pose"
         )
 
 
