@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from supple.anatomy.region_entries import RegionEntry, read_feel, write_entries
 from supple.cli.main import main
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.playback.baking import bake
-from supple.playback.fit.fit import Fit, fit
+from supple.playback.fit.fit import Fit, _warn_of_limits, fit
+from supple.playback.fit.regions import fitted_parts
 from supple.playback.fit.target import fit_target
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -145,12 +147,13 @@ def refusals(target: BakedMotion) -> dict[str, tuple[Any, str]]:
         "short": (frames[:5].copy(), "has 5 frames; a fit needs at least 8"),
         "shape": (frames[0], "use floats"),
         "kind": (7, "give a file, a bake or an array"),
+        "rate": (replace(target, times=1e-9 * target.times), "frames per second; use 1 to 1000"),
         "suffix": ("a.obj", 'cannot fit to ".obj" files; use one of .pc2'),
     }
 
 
 @pytest.mark.parametrize(
-    "case", ["count", "still", "nan", "order", "long", "short", "shape", "kind", "suffix"]
+    "case", ["count", "still", "nan", "order", "long", "short", "shape", "kind", "rate", "suffix"]
 )
 def test_a_target_that_does_not_fit_the_skin_is_refused_in_one_line(
     body: Character, target: BakedMotion, case: str
@@ -174,11 +177,27 @@ def test_what_no_flesh_could_do_is_refused(
         fit(body, opposite, regions=["hips"], anatomy=entries, **SMALL)
 
 
+def test_names_of_regions_are_a_text_or_texts_in_any_case(body: Character, target: BakedMotion):
+    found = read_again(target, body)
+    for given, names in (("hips", ["all", "hips"]), (["Hips", "hips", "ALL"], ["all", "Hips"])):
+        assert [part.region for part in fitted_parts(body, found, given)] == names
+
+
+def test_a_region_that_rests_is_said(result: Fit):
+    resting = replace(result.regions[1], swing=1e-3 * result.regions[0].swing)
+    still = replace(result, regions=(result.regions[0], resting))
+    with pytest.warns(SuppleWarning, match="hips: moves by 0.1 % of the liveliest"):
+        _warn_of_limits(still, np.full(4, 5.0), np.zeros(4))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"engine": "rig-space"}, "no stiffness and damping by region"),
         ({"anatomy": None}, "leave out the anatomy none"),
+        ({"regions": 7}, "regions is 7; give names such as"),
+        ({"regions": ["hips", 7]}, "give names such as"),
+        ({"regions": [f"r{k}" for k in range(17)]}, "at most 16 regions, not 17"),
         ({"regions": ["hisp"]}, 'regions: .* has no "hisp"; did you mean "hips"'),
     ],
 )
@@ -224,6 +243,12 @@ def test_the_command_fits_a_cache_and_refuses_another_skin(
     assert [row["region"] for row in said["regions"]] == ["all", "hips"]
     assert read_feel("body_fit.anatomy.json") == said["written"]
     assert Path("fit.png").is_file()
+    for output, said in (("t.json", "is the source file"), ("a.JSON", "writes an anatomy file")):
+        Path("t.json").write_text("{}")
+        with pytest.raises(SystemExit):
+            main(["fit", "body.glb", "t.json", "-o", output, *words])
+        assert said in capfd.readouterr().err
+        assert Path("t.json").read_text() == "{}"
     np.savez("other.npz", frames=np.zeros((9, 4, 3)), times=np.arange(9) / 30)
     with pytest.raises(SystemExit) as ended:
         main(["fit", "body.glb", "other.npz", *words])
