@@ -4,6 +4,7 @@ import struct
 import sys
 import tracemalloc
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -270,3 +271,53 @@ def test_an_alembic_cache_is_read_as_it_was_written(baked, tmp_path):
     cache = read_point_cache(tmp_path / "a.abc")
     np.testing.assert_array_equal(cache.frames, np.asarray(baked.frames, np.float32))
     assert cache.times == pytest.approx(baked.times)
+
+
+def test_an_abc_follows_animated_transforms_and_has_subdivision_surfaces(tmp_path):
+    pytest.importorskip("alembic3d")
+    import imath
+    from alembic3d.Abc import OArchive
+    from alembic3d.AbcCoreAbstract import TimeSampling
+    from alembic3d.AbcGeom import OSubD, OSubDSchemaSample, OXform, XformSample
+
+    archive = OArchive(str(tmp_path / "a.abc"))
+    sampling = archive.addTimeSampling(TimeSampling(0.1, 0.5))
+    above = OXform(archive.getTop(), "above", sampling)
+    for k in range(4):
+        sample = XformSample()
+        sample.setTranslation(imath.V3d(k, 0, 0))
+        above.getSchema().set(sample)
+    mesh = OSubD(above, "mesh")
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
+    corners, counts = (np.array(each, np.int32) for each in ([0, 2, 1], [3]))
+    buffers = (imath.IntArrayFromBuffer(each) for each in (corners, counts))
+    mesh.getSchema().set(OSubDSchemaSample(imath.V3fArrayFromBuffer(points), *buffers))
+    del mesh, above, archive
+    cache = read_point_cache(tmp_path / "a.abc")
+    np.testing.assert_allclose(cache.times, [0.5, 0.6, 0.7, 0.8])
+    expected = points + np.arange(4)[:, None, None] * [1, 0, 0]
+    np.testing.assert_allclose(cache.frames, expected, atol=1e-6)
+
+
+def test_a_damaged_abc_is_refused_in_one_line_even_if_the_library_crashes(baked, tmp_path):
+    """Three of 400 files with a few changed bytes ended the process."""
+    pytest.importorskip("alembic3d")
+    write_abc(tmp_path / "good.abc", baked)
+    data, random = (tmp_path / "good.abc").read_bytes(), np.random.default_rng(3)
+    for k in range(12):
+        changed = bytearray(data[: random.integers(len(data))] if k % 3 == 0 else data)
+        for at in random.integers(max(len(changed) - 2000, 0), max(len(changed), 1), 6):
+            changed[at : at + 1] = random.bytes(1)
+        (tmp_path / "a.abc").write_bytes(changed)
+        with suppress(SuppleError):  # some bytes have no effect
+            read_point_cache(tmp_path / "a.abc")
+
+
+def test_a_crash_of_the_library_is_an_error_message(tmp_path, monkeypatch):
+    pytest.importorskip("alembic3d")
+    crash = tmp_path / "crash.py"
+    crash.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    monkeypatch.setattr("supple.formats.alembic_process.__file__", str(crash))
+    (tmp_path / "a.abc").write_bytes(b"Ogawa")
+    with pytest.raises(SuppleError, match=r"^a\.abc: is damaged: Alembic crashed on it; save it"):
+        read_point_cache(tmp_path / "a.abc")

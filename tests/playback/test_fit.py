@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from supple.anatomy.region_entries import RegionEntry, read_feel, write_entries
 from supple.cli.main import main
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.playback.baking import bake
-from supple.playback.fit.fit import Fit, fit
+from supple.playback.fit.fit import Fit, _warn_of_limits, fit
+from supple.playback.fit.regions import fitted_parts
 from supple.playback.fit.target import fit_target
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -161,6 +163,12 @@ def test_a_target_that_does_not_fit_the_skin_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
+def test_times_in_another_unit_are_refused(body: Character, target: BakedMotion, tmp_path: Path):
+    np.savez(tmp_path / "a.npz", frames=target.frames, times=1e-3 * target.times)
+    with pytest.raises(SuppleError, match=r"a\.npz: has 3e\+04 frames per second; use 1 to 1000"):
+        read_again(tmp_path / "a.npz", body)
+
+
 def test_a_target_that_covers_a_part_is_a_warning(body: Character, target: BakedMotion):
     with pytest.warns(SuppleWarning, match="covers 0.5 of 1 s"):
         read_again(target.frames[:16].copy(), body)
@@ -174,11 +182,27 @@ def test_what_no_flesh_could_do_is_refused(
         fit(body, opposite, regions=["hips"], anatomy=entries, **SMALL)
 
 
+def test_names_of_regions_are_a_text_or_texts_in_any_case(body: Character, target: BakedMotion):
+    found = read_again(target, body)
+    for given, names in (("hips", ["all", "hips"]), (["Hips", "hips", "ALL"], ["all", "Hips"])):
+        assert [part.region for part in fitted_parts(body, found, given)] == names
+
+
+def test_a_region_that_rests_is_said(result: Fit):
+    resting = replace(result.regions[1], swing=1e-3 * result.regions[0].swing)
+    still = replace(result, regions=(result.regions[0], resting))
+    with pytest.warns(SuppleWarning, match="hips: moves by 0.1 % of the liveliest"):
+        _warn_of_limits(still, np.full(4, 5.0), np.zeros(4))
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"engine": "rig-space"}, "no stiffness and damping by region"),
         ({"anatomy": None}, "leave out anatomy none"),
+        ({"regions": 7}, "regions is 7; give names such as"),
+        ({"regions": ["hips", 7]}, "give names such as"),
+        ({"regions": [f"r{k}" for k in range(17)]}, "at most 16 regions, not 17"),
         ({"regions": ["hisp"]}, 'regions: .* has no "hisp"; did you mean "hips"'),
     ],
 )
@@ -224,6 +248,12 @@ def test_the_command_fits_a_cache_and_refuses_another_skin(
     assert [row["region"] for row in said["regions"]] == ["all", "hips"]
     assert read_feel("body_fit.anatomy.json") == said["written"]
     assert Path("fit.png").is_file()
+    for output, said in (("t.json", "is the source file"), ("a.JSON", "writes an anatomy file")):
+        Path("t.json").write_text("{}")
+        with pytest.raises(SystemExit):
+            main(["fit", "body.glb", "t.json", "-o", output, *words])
+        assert said in capfd.readouterr().err
+        assert Path("t.json").read_text() == "{}"
     np.savez("other.npz", frames=np.zeros((9, 4, 3)), times=np.arange(9) / 30)
     with pytest.raises(SystemExit) as ended:
         main(["fit", "body.glb", "other.npz", *words])

@@ -5,6 +5,8 @@ The steps are `_checked_output` ▸ `read_character` ▸ `fitted` ▸ `Fit.save`
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ def run_fit(
     `output` is by default the character's name with "_fit.anatomy.json" in the current folder.
     """
     options = options or FitOptions()
-    output = _checked_output(given, output)
+    output = _checked_output(given, output, [target, options.stiffness])
     if options.plot is not None:
         checked_sheet(options.plot)
     if not Path(target).is_file():
@@ -75,21 +77,22 @@ def run_fit(
             plot_fit(options.plot, result)
             figures["plot"] = str(options.plot)
     if not quiet:
-        _print_summary(given, result, figures)
+        _print_summary(given, result, figures, options)
     return figures
 
 
-def _checked_output(given: str, output: Path | None) -> Path:
-    """Return the path of the anatomy file; SuppleError if it cannot be written."""
+def _checked_output(given: str, output: Path | None, inputs: Sequence[str | Path | None]) -> Path:
+    """Return the path of the anatomy file; SuppleError if it cannot be written, or is an input."""
     if output is None:
         output = Path(f"{Path(given).stem}_fit{ENTRIES_SUFFIX}")
-    if output.suffix.lower() != ".json":
+    if output.suffix != ".json":  # `bake` takes no other spelling
         raise SuppleError(f"{output}: a fit writes an anatomy file; use NAME{ENTRIES_SUFFIX}")
-    check_place(output, Path(given))
+    for each in (given, *inputs):
+        check_place(output, None if each is None else Path(each))
     return output
 
 
-def _print_summary(given: str, result: Fit, figures: dict[str, Any]) -> None:
+def _print_summary(given: str, result: Fit, figures: dict[str, Any], options: FitOptions) -> None:
     size = result.character.surface.size
     part = f"{figures['begin']:.3g} to {figures['end']:.3g} s"
     read_as = f", read as {figures['read_as']}" if "read_as" in figures else ""
@@ -112,8 +115,19 @@ def _print_summary(given: str, result: Fit, figures: dict[str, Any]) -> None:
     print_rows(rows)
     beside = f" and {figures['plot']}" if "plot" in figures else ""
     console.print(f"wrote {figures['output']}{beside}", markup=False)
-    hint = f"supple bake {given} --anatomy {figures['output']} --quality live"
-    console.print(f"to bake with it: {hint}", markup=False)
+    words = ["supple", "bake", given, *_repeated(options), "--quality", "live"]
+    hint = shlex.join([*words, "--anatomy", figures["output"]])
+    console.print(f"to bake with it: {hint}", markup=False, soft_wrap=True)
+
+
+def _repeated(options: FitOptions) -> list[str]:
+    """Return the options of the model that a bake with the result needs, too."""
+    words = []
+    for name in ("unit", "betas", "armature", "young", "poisson", "stiffness", "modes", "tets"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return [*words, "--poses", *map(str, options.poses)] if options.poses else words
 
 
 def _percent(figures: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ import io
 import math
 import os
 import struct
+import subprocess
+import sys
 import tempfile
 import warnings
 import zipfile
@@ -25,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.errors import FormatError, SuppleError
+from supple.errors import FormatError, SuppleError, one_line
+from supple.formats import alembic_process
 from supple.formats.file_bytes import reading
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -36,6 +39,8 @@ PC2_MAGIC = b"POINTCACHE2\0"
 MOST = 2**31 - 1
 #: Most bytes of an uncompressed .npz.
 MOST_BYTES = 16 * 2**30
+#: Time limit for a small .abc file in seconds; it is longer for large files.
+LONGEST_READ, BYTES_PER_SECOND = 60.0, 1e6
 #: Bytes written at a time.
 CHUNK = 2**24
 #: Lines of text written at a time.
@@ -213,8 +218,8 @@ class PointCache:
 def read_point_cache(path: str | Path) -> PointCache:
     """Read a ``.pc2``, ``.mdd``, ``.npz`` or ``.abc`` cache.
 
-    The polygon meshes of an ``.abc`` follow one another, in the order of the file; it needs the
-    optional package alembic3d.
+    The meshes of an ``.abc`` follow one another, in the order of the file, at the places of their
+    transforms; it needs the optional package alembic3d.
 
     Raises FormatError when the file is missing, truncated or inconsistent.
     """
@@ -377,47 +382,24 @@ def _check_alembic(path: Path) -> None:
 def _read_abc(path: Path, size: int) -> PointCache:
     """Return the points of all polygon meshes, in the world."""
     _check_alembic(path)
-    from alembic3d.Abc import IArchive
-
-    meshes: list[tuple[Any, Floats]] = []
-    _find_meshes(IArchive(os.fspath(path)).getTop(), np.eye(4), meshes)
-    counts = {schema.getNumSamples() for schema, _ in meshes}
-    if not meshes or len(counts) > 1 or not min(counts):
-        why = "meshes with different numbers of samples" if meshes else "no polygon mesh"
-        raise FormatError(f"{path.name}: has {why}; export the baked mesh alone")
-    times = np.array([_sample_time(meshes[0][0], k) for k in range(counts.pop())])
-    frames = [
-        np.concatenate([_sample(schema, place, k) for schema, place in meshes])
-        for k in range(len(times))
-    ]
-    if len({len(frame) for frame in frames}) > 1:
-        raise FormatError(f"{path.name}: its number of points changes; export a constant topology")
-    return PointCache(np.array(frames), _finite(path, times), {})
-
-
-def _find_meshes(node: Any, place: Floats, meshes: list[tuple[Any, Floats]]) -> None:
-    """Append polygon meshes below a node with their transforms (4, 4), rows times matrix."""
-    from alembic3d.AbcGeom import IPolyMesh, IXform
-
-    for k in range(node.getNumChildren()):
-        child, header = node.getChild(k), node.getChildHeader(k)
-        if IPolyMesh.matches(header):
-            meshes.append((IPolyMesh(node, header.getName()).getSchema(), place))
-        elif IXform.matches(header):
-            matrix = IXform(node, header.getName()).getSchema().getValue().getMatrix()
-            rows = [[matrix[i][j] for j in range(4)] for i in range(4)]
-            _find_meshes(child, np.array(rows) @ place, meshes)
-        else:
-            _find_meshes(child, place, meshes)
-
-
-def _sample(schema: Any, place: Floats, k: int) -> Singles:
-    from alembic3d.Abc import ISampleSelector
-
-    sample = schema.getValue(ISampleSelector(_sample_time(schema, k) + 1e-6))  # the one before
-    points = np.array(memoryview(sample.getPositions()), np.float64)
-    return (points @ place[:3, :3] + place[3, :3]).astype(np.float32)
-
-
-def _sample_time(schema: Any, k: int) -> float:
-    return float(schema.getTimeSampling().getSampleTime(k))
+    with tempfile.TemporaryDirectory(prefix="supple-abc-") as folder:
+        answer = Path(folder) / "answer.npz"
+        given = [alembic_process.__file__, str(path.absolute()), str(answer), str(size)]
+        command = [sys.executable, "-I", *given, *filter(os.path.isabs, sys.path)]
+        allowed = LONGEST_READ + size / BYTES_PER_SECOND
+        how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "timeout": allowed}
+        try:
+            ended = subprocess.run(command, capture_output=True, check=False, **how)
+        except subprocess.TimeoutExpired:
+            why = f"Alembic needed more than {allowed:.0f} s to read it; simplify it"
+            raise FormatError(f"{path.name}: {why}") from None
+        if ended.returncode < 0:
+            raise FormatError(f"{path.name}: is damaged: Alembic crashed on it; save it again")
+        if ended.returncode:
+            lines = ended.stderr.decode(errors="replace").strip().splitlines()
+            why = one_line(lines[-1] if lines else "no reason given")[:200]
+            if ended.returncode != alembic_process.REFUSED:
+                why = f"is damaged and cannot be read ({why}); save it again"
+            raise FormatError(f"{path.name}: {why}")
+        with np.load(answer, allow_pickle=False) as stored:
+            return PointCache(stored["frames"], _finite(path, stored["times"]), {})

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
-from supple.checks import checked_array, checked_number, shown
+from supple.checks import checked_array, shown
 from supple.dynamics.character_inputs import vertex_forces
 from supple.dynamics.implicit import ImplicitSolver, StageProblem, StepReport
 from supple.dynamics.integrators import StepStart, integrator_named
@@ -189,7 +189,7 @@ class FullBodySimulator:
 
     @damping.setter
     def damping(self, constants: tuple[float, float]) -> None:
-        alpha, beta = (checked_number("damping", each) for each in constants)
+        alpha, beta = checked_array("damping", constants, (2,)).tolist()
         if min(alpha, beta) < 0:
             raise SuppleError(f"damping is {min(alpha, beta):g}; it must not be negative")
         self._solver.alpha, self._solver.beta = alpha, beta

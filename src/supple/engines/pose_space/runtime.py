@@ -29,6 +29,7 @@ from supple.engines.pose_space.rest_shape_rotations import frame_tables, no_fram
 from supple.engines.pose_space.skin import SurfaceTables
 from supple.engines.pose_space.step_options import Frames
 from supple.errors import SuppleError
+from supple.maths.rotations import to_matrix
 from supple.mesh.tets import hat_gradients
 from supple.rig.tets.character_placement import CharacterPlacement
 
@@ -113,6 +114,8 @@ class RuntimeModel:
         (b,) tet vertices in which the skin is embedded and that a basis moves.
     size, unseen
         Size of the body, and the largest invisible displacement, in m.
+    least_damping
+        Factor on β where flesh is damped least; see `local_damping`.
     tops, peaks
         (m, r) and (r,) largest displacement of a vertex for a unit of each column, at each of the
         poses, and at any.
@@ -128,6 +131,7 @@ class RuntimeModel:
             raise SuppleError(f"frames is {frames!r}; use followed or blended")
         self.model, self.turning = model, frames
         self.n_poses, self.n_modes = model.n_poses, model.n_modes
+        self.least_damping = 1.0
         self.size = float(model.surface.size)
         self.unseen = UNSEEN * self.size
         self.kind = material_number(model.material_kind)
@@ -184,6 +188,13 @@ class RuntimeModel:
     def basis_rows(self, vertices: NDArray) -> NDArray:
         """Return basis rows (m, k, 3, r) of tet vertices (k,), dense."""
         return self._dense_rows(self.model.bases, vertices)
+
+    def vertex_rotations(self, vertices: NDArray) -> Floats:
+        """Return rotations (m, k, 3, 3) of the basis rows of tet vertices (k,) at the poses."""
+        quaternions = self._vertex_quaternions(vertices)
+        if not quaternions.size:
+            return np.broadcast_to(np.eye(3), (self.n_poses, len(vertices), 3, 3))
+        return to_matrix(quaternions.reshape(self.n_poses, -1, 4))
 
     def _dense_rows(self, bases: Sequence[NDArray], vertices: NDArray) -> NDArray:
         kind = bases[0].dtype if bases else np.float32
@@ -337,7 +348,7 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     built with these stiffnesses is more accurate.
     """
     model = runtime.model
-    material, tets = model.material(0), cubature_tets(runtime)
+    material, tets = model.material(0), _cubature_tets(runtime)
     stiffer = replace(material, young=factors * np.asarray(material.young))
     parameters = stiffer.element_parameters(len(model.mesh.tets))[tets]
     elastic = runtime.elastic
@@ -362,7 +373,7 @@ def stiffened(runtime: RuntimeModel, factors: Floats) -> RuntimeModel:
     return tables
 
 
-def cubature_tets(runtime: RuntimeModel) -> np.ndarray:
+def _cubature_tets(runtime: RuntimeModel) -> np.ndarray:
     """Return the tets (c,) of the mesh in the order of the elastic tables."""
     model = runtime.model
     corners = runtime.vertices[runtime.elastic.corners]

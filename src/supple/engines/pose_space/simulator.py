@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from supple.dynamics.character_inputs import CharacterInputs, checked_factors
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import ContactSimulator, Loads
 from supple.engines.common.state import State
-from supple.engines.pose_space.local_damping import damped
+from supple.engines.pose_space.local_damping import damped, whole_bases
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.newton import LIMIT_NAMES
 from supple.engines.pose_space.runtime import RuntimeModel, stiffened
@@ -151,7 +152,7 @@ class PoseSpaceSimulator(ContactSimulator):
     True
     """
 
-    _rebuilt: ClassVar = ("model", "_inputs", "_stepper")
+    _rebuilt: ClassVar = ("model", "_inputs", "_stepper", "_bases")
     _shared: ClassVar = ("runtime", "_built")
     _varying: ClassVar = CONTACT_ARRAYS
 
@@ -170,7 +171,6 @@ class PoseSpaceSimulator(ContactSimulator):
         self._built = self.runtime = RuntimeModel.of(model, frames=self.options.frames)
         self._factors: Floats | None = None
         self._damping: Floats | None = None
-        self._damped = 1.0  # factor on β where flesh is damped least
         self._dt, self._stiffness = self.options.dt, self.options.stiffness
         self._friction, self._obstacles = self.options.friction, checked_obstacles(obstacles)
         self._rebuild()
@@ -180,13 +180,7 @@ class PoseSpaceSimulator(ContactSimulator):
     def _rebuild(self) -> None:
         self.model = self.runtime.model
         self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
-        self._stepper = Stepper(self.runtime, self._stepping(), self._obstacles)
-
-    def _stepping(self) -> StepOptions:
-        """Return the options with the damping of the flesh that is damped least."""
-        if self._damped == 1:
-            return self.options
-        return replace(self.options, beta=self._damped * self.options.beta)
+        self._stepper = Stepper(self.runtime, self.options, self._obstacles)
 
     def __repr__(self) -> str:
         return f"PoseSpaceSimulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
@@ -229,12 +223,16 @@ class PoseSpaceSimulator(ContactSimulator):
         count = len(self.model.mesh.tets)
         factors = None if stiffness is None else checked_factors(stiffness, count)
         self._damping = None if damping is None else checked_factors(damping, count, "damping")
-        self._factors, self.runtime, self._damped = factors, self._built, 1.0
+        self._factors, self.runtime = factors, self._built
         if self._factors is not None:
             self.runtime = stiffened(self._built, self._factors)
         if self._damping is not None:
-            self.runtime, self._damped = damped(self.runtime, self._damping, self._factors)
+            self.runtime = damped(self.runtime, self._bases, self._damping, self._factors)
         self._rebuild()
+
+    @cached_property
+    def _bases(self) -> Singles:
+        return whole_bases(self._built)
 
     @property
     def damping(self) -> tuple[float, float]:
@@ -243,7 +241,8 @@ class PoseSpaceSimulator(ContactSimulator):
 
     @damping.setter
     def damping(self, constants: tuple[float, float]) -> None:
-        self._change(alpha=constants[0], beta=constants[1])
+        alpha, beta = checked_array("damping", constants, (2,)).tolist()
+        self._change(alpha=alpha, beta=beta)
 
     @property
     def gravity_mode(self) -> str:
@@ -255,8 +254,7 @@ class PoseSpaceSimulator(ContactSimulator):
         self._change(gravity_mode=mode)
 
     def _change(self, **options: Any) -> None:
-        self.options = replace(self.options, **options)
-        self._stepper.options = self._stepping()
+        self.options = self._stepper.options = replace(self.options, **options)
 
     @property
     def time(self) -> float:

@@ -115,8 +115,8 @@ class StepSettings(NamedTuple):
     """Weight of a pose below which it fades out of the blend."""
 
     @classmethod
-    def of(cls, options: StepOptions, size: float) -> StepSettings:
-        """Convert options, for a body of this size in metres."""
+    def of(cls, options: StepOptions, size: float, damping: float = 1.0) -> StepSettings:
+        """Convert options, for a body of this size in metres; `damping` is a factor on β."""
         method, first = options.method, INTEGRATORS["backward-euler"]
         h, dt = options.dt / options.substeps, options.dt
         # A method with a lead rings in stiff contacts, the longer the larger lead/τ is.
@@ -129,7 +129,7 @@ class StepSettings(NamedTuple):
             options.substeps,
             h,
             options.alpha,
-            options.beta,
+            damping * options.beta,
             options.longest_displacement(size),
             NEAR * size,
             options.stiffness,

@@ -86,7 +86,8 @@ class Stepper:
     @options.setter
     def options(self, options: StepOptions) -> None:
         self._options = options
-        settings, work = StepSettings.of(options, self.runtime.size), self.workspace
+        runtime, work = self.runtime, self.workspace
+        settings = StepSettings.of(options, runtime.size, runtime.least_damping)
         arguments = StepArguments(work.targets, self._tables, settings, work.step)
         self._arguments = ArgumentTable(arguments)
         if self._contact is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.flesh_presets import FLESH_PRESETS
-from supple.anatomy.named_parts import ALL, SkinPart, SkinParts
+from supple.anatomy.named_parts import ALL, SkinPart, short_name
 from supple.anatomy.region_entries import (
     FEEL_LIMITS,
     FELT_REGIONS,
@@ -22,7 +22,6 @@ from supple.anatomy.region_entries import (
     read_feel,
     write_entries,
 )
-from supple.anatomy.roles import HARD, ROLES
 from supple.arrays import Floats, Singles
 from supple.engines.common.option_record import takes_options
 from supple.engines.engine import FIRST_ENGINE, engine_named
@@ -32,6 +31,7 @@ from supple.linalg.blas import single_threaded
 from supple.playback.bake_model import ANATOMY
 from supple.playback.bake_plan import BakePlan, bake_plan
 from supple.playback.character_sources import CharacterSource, source_of
+from supple.playback.fit.regions import fitted_parts
 from supple.playback.fit.search import Comparison, FitProblem, least_squares_search
 from supple.playback.fit.target import FitTarget, GivenTarget, fit_target
 from supple.playback.live_run import LiveRun
@@ -44,9 +44,8 @@ from supple.rig.motion.motion import Motion
 LONGEST, LEAD = 3.0, 0.7
 #: Distance from the target, relative to its motion, from which a fit explains nothing.
 USELESS = 0.97
-#: Automatic regions: their number, and the least share of the squared displacements and of the
-#: skin.
-MOST_REGIONS, LEAST_SHARE, LEAST_SKIN = 3, 0.08, 0.01
+#: Swing of a region relative to that of the liveliest from which its factors are meaningful.
+RESTING = 0.01
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def fit(
     target: GivenTarget,
     motion: Motion | str | None = None,
     *,
-    regions: Sequence[str] | None = None,
+    regions: Sequence[str] | str | None = None,
     metres_per_unit: float | None = None,
     progress: ShownProgress = None,
     keep: bool | None = None,
@@ -171,7 +170,7 @@ def fit(
         per second of targets without times; ``start`` and ``end`` select the part of the motion
         that the target has; ``loop`` is for a target that repeats; ``flesh``, ``stiffness`` and an
         ``anatomy`` file are the start of the search. A bake with the result needs the same
-        ``tets``, ``modes``, ``poses`` and ``stiffness``.
+        ``tets``, ``modes``, ``poses``, ``young``, ``poisson`` and ``stiffness``.
 
     Returns
     -------
@@ -186,7 +185,8 @@ def fit(
     Warns
     -----
     SuppleWarning
-        If the target is shorter than the motion.
+        If the target is shorter than the motion, a factor ends at a limit of the search, or a
+        region hardly moves in the target.
     """
     source = source_of(character)
     return fitted(
@@ -198,7 +198,7 @@ def fitted(
     source: CharacterSource,
     target: GivenTarget,
     motion: Motion | str | None,
-    regions: Sequence[str] | None,
+    regions: Sequence[str] | str | None,
     progress: ShownProgress,
     keep: bool | None,
     *,
@@ -221,7 +221,7 @@ def fitted(
     matched = fit_target(
         target, character, plan.motion, (plan.start, plan.end), playing["rate"], metres_per_unit
     )
-    parts = _parts(character, matched, regions)
+    parts = fitted_parts(character, matched, regions)
     plan, begin = _part(plan, matched, row.name)
     ready, stepping = request.model_and_options(row, progress)
     with (
@@ -286,8 +286,14 @@ def _warn_of_limits(result: Fit, limits: Floats, x: Floats) -> None:
         what = [name for name, j in (("stiffness", k), ("damping", count + k)) if at_limit[j]]
         if what:
             warn(
-                f"{row.region}: {' and '.join(what)} ended at the limit of the search; "
+                f"{short_name(row.region)}: {' and '.join(what)} ended at the limit of the search; "
                 "look at the curves before you use them"
+            )
+        swing = row.swing / max(each.swing for each in result.regions)
+        if swing < RESTING:
+            warn(
+                f"{short_name(row.region)}: moves by {100 * swing:.2g} % of the liveliest region's "
+                "swing in the target; its factors mean little"
             )
 
 
@@ -337,32 +343,6 @@ class _Start:
                 value = float(np.clip(old.get(name, 1.0) * factor, *limits))
                 new[name] = float(f"{value:.6g}")
         return feel | {FELT_REGIONS: regions}
-
-
-def _parts(
-    character: Character, target: FitTarget, regions: Sequence[str] | None
-) -> list[SkinPart]:
-    """Return all flesh, measured on the skin without a region of its own, and the regions."""
-    names = SkinParts(character, "regions")
-    chosen = _liveliest_roles(character, target) if regions is None else list(regions)
-    parts = [SkinPart(name, *names.part(name)) for name in dict.fromkeys(chosen) if name != ALL]
-    rest = np.ones(len(character.surface.vertices), bool)
-    for part in parts:
-        rest &= ~part.mask
-    return [SkinPart(ALL, rest if rest.any() else ~rest, None), *parts]
-
-
-def _liveliest_roles(character: Character, target: FitTarget) -> list[str]:
-    """Return the roles of flesh that have the largest shares of the target's displacements."""
-    roles = np.array(anatomy_of(character).role)
-    squares = np.einsum("tni,tni->n", target.offsets, target.offsets, dtype=np.float64)
-    shares = {
-        role: float(squares[roles == role].sum() / max(squares.sum(), 1e-300))
-        for role, share in ROLES.items()
-        if share >= HARD and (roles == role).mean() >= LEAST_SKIN
-    }
-    lively = [role for role in sorted(shares, key=lambda each: -shares[each])][:MOST_REGIONS]
-    return [role for role in lively if shares[role] >= LEAST_SHARE]
 
 
 def _part(plan: BakePlan, target: FitTarget, engine: str) -> tuple[BakePlan, float]:

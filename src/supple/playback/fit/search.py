@@ -120,7 +120,8 @@ class FitProblem:
             vertices = comparison.vertices(part)
             target = comparison.target[comparison.frames][:, vertices]
             self._weights.append((vertices, target, 1 / (scale * np.sqrt(target[..., 0].size))))
-        self._known: dict[bytes, Floats] = {}
+        self._costs: dict[bytes, float] = {}
+        self._last: tuple[bytes, Floats] = (b"", np.zeros(0))
 
     @property
     def limits(self) -> Floats:
@@ -161,9 +162,10 @@ class FitProblem:
     def residuals(self, x: Floats) -> Floats:
         """Return the residuals; their squares sum to those of the distances of the parts."""
         key = np.asarray(x).tobytes()
-        if key not in self._known:
-            self._known[key] = self._residuals(self.offsets(x))
-        return self._known[key]
+        if key != self._last[0]:
+            r = self._residuals(self.offsets(x))
+            self._last, self._costs[key] = (key, r), float(r @ r)
+        return self._last[1]
 
     def _residuals(self, offsets: Singles | None) -> Floats:
         listed, frames = [], self.comparison.frames
@@ -174,8 +176,10 @@ class FitProblem:
 
     def cost(self, x: Floats) -> float:
         """Return the sum of squares of the residuals."""
-        r = self.residuals(x)
-        return float(r @ r)
+        key = np.asarray(x).tobytes()
+        if key not in self._costs:
+            self.residuals(x)
+        return self._costs[key]
 
     def jacobian(self, x: Floats) -> Floats:
         """Return ∂r/∂x by differences towards the inside of the limits."""

@@ -18,7 +18,7 @@ from supple.formats.load import load
 from supple.formats.point_cache import file_order, read_point_cache
 from supple.formats.registry import CHARACTERS
 from supple.playback.bake_plan import RATE
-from supple.playback.cycle import checked_rate
+from supple.playback.cycle import FASTEST, SLOWEST, checked_rate
 from supple.playback.motion_choice import chosen_motion
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -214,6 +214,10 @@ def _check_times(
         raise SuppleError(f"{name}: its times do not increase; export it again")
     lasts, part = float(times[-1] - times[0]), span[1] - span[0]
     frame = lasts / (len(times) - 1)
+    if not SLOWEST * (1 - 1e-6) <= 1 / frame <= FASTEST * (1 + 1e-6):
+        raise SuppleError(
+            f"{name}: has {1 / frame:.4g} frames per second; use {SLOWEST:g} to {FASTEST:g}"
+        )
     if lasts > part + 1.5 * frame:
         raise SuppleError(
             f'{name}: lasts {lasts:.3g} s at {1 / frame:.4g} frames per second, and "{motion.name}"'
