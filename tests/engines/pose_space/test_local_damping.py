@@ -122,11 +122,11 @@ def decay(model: PoseSpaceModel, engine: str, factor: float) -> float:
         simulator.step(forces={tip: [0, -5.0, 0]})
     simulator.damping = 0.0, 0.5 * damping[1]
     simulator.local_damping = near_root(model, factor)
-    assert isinstance(simulator, LocalDamping)
     heights = []
     for _ in range(88):  # two swings
         simulator.step()
         heights.append(simulator.surface()[tip, 1] - model.surface.vertices[tip, 1])
+    assert isinstance(simulator, LocalDamping)
     first, second = np.split(np.square(heights), 2)
     return float(np.log(first.sum() / second.sum()) * 180 / 88)
 
