@@ -291,9 +291,9 @@ def _normal_regions(
     built: dict[str, RegionEntry] = {}
     for joint, entry in entries.items():
         normal = replace(entry, reasons=())
-        if entry.feel in ("firm", "soft"):
+        if entry.feel in ("firm", "soft") and joint in detected.entries:
             normal = replace(normal, feel="normal", share=entry.acting_share)
-        found = detected.entries.get(joint)
+        found = detected.entries.get(joint, detected.layers.get(joint))
         if found is None or not normal.alike(found):
             built[joint] = normal
     feels = [entries[each].feel if each in entries else "normal" for each in detected.joints]

@@ -309,7 +309,7 @@ class _Start:
             raise SuppleError("a fit writes an anatomy file; leave out the anatomy none")
         else:
             found = anatomy_of(character) if anatomy == ANATOMY else anatomy
-            entries = dict(found if isinstance(found, Mapping) else found.entries)
+            entries = dict(found if isinstance(found, Mapping) else found.given)
             options["anatomy"] = entries
         if swing:
             raise SuppleError("a fit finds the stiffness; leave out the swing")
