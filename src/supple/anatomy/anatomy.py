@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from supple.anatomy.layers import Layers, find_layers, layer_entries
+from supple.anatomy.layers import find_layers, layer_entries
 from supple.anatomy.region_entries import EDITED, RegionEntry, entries_for, write_entries
 from supple.anatomy.region_roles import region_roles
 from supple.anatomy.roles import HARD, ROLES, RegionRole
@@ -213,9 +213,7 @@ def anatomy_of(
     return _layered(_painted(anatomy, character.painted), character, entries or {})
 
 
-def _layered(
-    anatomy: Anatomy, character: Character, entries: Mapping[str, RegionEntry]
-) -> Anatomy:
+def _layered(anatomy: Anatomy, character: Character, entries: Mapping[str, RegionEntry]) -> Anatomy:
     """Return the anatomy with its layers, and with pieces apart or soft as entries say."""
     assert anatomy.skin is not None
     layers = find_layers(

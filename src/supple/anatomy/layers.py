@@ -23,8 +23,8 @@ from supple.mesh.embedding import embed
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.mesh.tets import TetMesh
 
-#: Distance from the skin below, relative to the size, up to which a layer follows it, and from which
-#: it is soft on its own, as the lower part of a skirt; between them it does both in part.
+#: Distance from the skin below, relative to the size, up to which a layer follows it, and from
+#: which it is soft on its own, as the lower part of a skirt; between them it does both in part.
 REACH, LOOSE = 0.01, 0.05
 #: The latter distance of pieces that are mostly body themselves, such as trousers without legs in
 #: them: they follow other skin at their edges only.
@@ -168,7 +168,9 @@ class _Layering:
             return True
         covers = area * below.follow
         soft = covers * self.flesh[below.triangles[:, 0]]
-        plate = covers.sum() >= LEAST_COVER * area.sum() and soft.sum() >= LEAST_FLESH * covers.sum()
+        plate = (
+            covers.sum() >= LEAST_COVER * area.sum() and soft.sum() >= LEAST_FLESH * covers.sum()
+        )
         if plate or feel == "hard":
             self.plates.append(piece)
         return plate or feel == "hard"
