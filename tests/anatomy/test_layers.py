@@ -48,7 +48,7 @@ def clothed(assets: Path, *names: str) -> Character:
         "bag": Piece("bag", torso & (facing < -0.3) & (height > 0.95), 0.005, "torso_joint_3"),
         "hat": Piece("hat", height > 1.38, 0.003, "Skeleton_neck_joint_2"),
         "skirt": Piece(
-            "skirt", (leg | torso) & (height > 0.35) & (height < 0.8), 0.003, None, 0.72, 0.25
+            "skirt", (leg | torso) & (height > 0.35) & (height < 0.8), 0.003, None, 0.72, 0.6
         ),
     }
     return dressed(man, [pieces[name] for name in names])

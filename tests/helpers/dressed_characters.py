@@ -53,8 +53,9 @@ def dressed(character: Character, pieces: Sequence[Piece]) -> Character:
         triangles.append(corners.reshape(-1, 3) + count)
         labels[f"mesh:{piece.name}"] = np.arange(count, count + len(used))
         count += len(used)
-    stacked = [np.concatenate(each) for each in (points, joints, weights)]
-    clothed = SkinnedRig(rig.joint_pose, *stacked, rig.inverse_bind, rig.method)
+    clothed = rig.with_influences(
+        np.concatenate(points), np.concatenate(joints), np.concatenate(weights)
+    )
     skin = SurfaceMesh(clothed(clothed.rest_pose), np.concatenate(triangles))
     return replace(
         character, surface=skin, rig=clothed, labels=labels, source=None, appearance=None

@@ -150,10 +150,12 @@ class _Layering:
             near[piece] = np.bincount(under, areas * below.follow, count)
             outside[piece] = np.bincount(under, areas * below.outside, count)
         for piece, below in over.items():
-            areas = area[below.vertices] * below.follow
             least = LEAST_OVER * float(area[below.vertices].sum())
             lies = (near[piece] >= least) & (outside[piece] > outside[:, piece])
-            below.follow[~lies[part[below.triangles[:, 0]]]] = 0.0
+            if not lies.any():
+                continue
+            # Again, as skin below may be farther than a piece above.
+            below = self._below(piece, lies)
             if below.follow.any() and self._is_layer(piece, below, feels.get(piece)):
                 self.found[piece] = below
 
@@ -175,11 +177,12 @@ class _Layering:
             self.plates.append(piece)
         return plate or feel == "hard"
 
-    def _below(self, piece: int) -> _Below:
-        """Return the skin below all vertices of a component."""
+    def _below(self, piece: int, under: Bools | None = None) -> _Below:
+        """Return the skin below all vertices of a component, of the components in `under` (c,)."""
         surface, size = self.surface, self.surface.size
         vertices = np.flatnonzero(self.pieces.of_vertex == piece)
-        others = surface.triangles[self.pieces.of_vertex[surface.triangles[:, 0]] != piece]
+        component = self.pieces.of_vertex[surface.triangles[:, 0]]
+        others = surface.triangles[component != piece if under is None else under[component]]
         distance, triangles, shares = _nearest(surface.vertices, others, surface.vertices[vertices])
         below = _Below(vertices, triangles, shares, np.ones(len(vertices)), vertices >= 0)
         normal = below.at(self.normals)
