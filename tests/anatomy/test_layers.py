@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from supple.mesh.surface import vertex_normals
 from supple.playback.baking import bake
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.skeleton.skinning import SkinnedRig
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +38,7 @@ def clothed(assets: Path, *names: str) -> Character:
     """Return a man with the named pieces."""
     man = load(assets / "gltf_characters" / "CesiumMan.glb")
     rig, places = man.rig, man.surface.vertices
+    assert isinstance(rig, SkinnedRig)
     lead = rig.joints[np.arange(len(places)), rig.weights.argmax(axis=1)]
     joints = np.array(rig.skeleton.names)[lead]
     torso, leg = (np.array([word in joint for joint in joints]) for word in ("torso", "leg"))
@@ -145,6 +148,7 @@ def test_the_hem_of_a_skirt_is_soft_on_its_own(man: Character, plan: BodyPlan):
 
 def test_a_hat_on_a_skull_is_no_layer(man: Character, plan: BodyPlan):
     assert "mesh:hat" not in plan.anatomy.layers
+    assert plan.anatomy.followed is not None
     hat = man.labels["mesh:hat"]
     np.testing.assert_allclose(plan.anatomy.followed[hat], man.surface.vertices[hat], atol=1e-9)
 
@@ -183,6 +187,7 @@ def test_an_anatomy_file_changes_layers(assets: Path, tmp_path: Path):
 def test_a_shirt_told_to_be_hard_is_a_plate(man: Character):
     entry = RegionEntry("prop", 0.0, "hard")
     anatomy = anatomy_of(man, entries={"mesh:shirt": entry})
+    assert anatomy.followed is not None
     shirt = anatomy.followed[man.labels["mesh:shirt"]]
     assert np.ptp(shirt, axis=0).max() < 1e-9
 
@@ -201,7 +206,9 @@ def test_an_anatomy_file_with_an_unknown_layer_or_feel_is_refused(man: Character
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("quality", ["live", "final"])
 def test_skin_does_not_come_through_clothes(man: Character, quality: str):
-    small = {"tets": 1200} | ({"modes": 12, "most_poses": 2} if quality == "live" else {})
+    small: dict[str, Any] = {"tets": 1200} | (
+        {"modes": 12, "most_poses": 2} if quality == "live" else {}
+    )
     baked = bake(man, end=0.6, quality=quality, progress=False, keep=False, **small)
     rig = np.stack([baked.rig_frame(frame) for frame in range(baked.n_frames)])
     assert np.abs(baked.frames - rig).max() > 2e-3 * man.surface.size
