@@ -89,7 +89,7 @@ def depths(baked: BakedMotion, cover: Cover) -> Depths:
         along = _along(skin.astype(np.float64), cover, corners, shares)
         apart = rest[cover.skin] - np.einsum("kc,kcd->kd", shares, rest[corners])
         counts = (np.abs(rig_along) > STRAIGHT * distance) & (distance < REACH * size)
-        counts &= np.linalg.norm(apart, axis=1) < 2 * REACH * size
+        counts &= np.linalg.norm(apart, axis=1) < REACH * size
         through, before = np.maximum(along, 0), np.maximum(rig_along, 0)
         values = np.stack([before, through, through - before, np.abs(along - rig_along)])
         np.maximum(largest, 100 / size * values * counts, out=largest)
