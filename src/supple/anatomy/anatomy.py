@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from supple.anatomy.layers import find_layers, layer_entries
 from supple.anatomy.region_entries import EDITED, RegionEntry, entries_for, write_entries
 from supple.anatomy.region_roles import region_roles
-from supple.anatomy.roles import HARD, RegionRole
+from supple.anatomy.roles import HARD, ROLES, RegionRole
 from supple.anatomy.skin_maps import MeasuredSkin, SkinMaps
 from supple.anatomy.skin_regions import SkinRegions
 from supple.anatomy.thickness import InscribedBalls
@@ -70,6 +71,10 @@ class Anatomy:
         Name of the joint on the other side, by name of joint.
     skin
         Measurements before roles were assigned; None without joints.
+    layers
+        Feel and reasons of the pieces that lie over other skin, by name of their mesh or material.
+    followed
+        (n̄, 3) points whose displacement the vertices take; None if they all take their own.
     """
 
     name: str
@@ -88,6 +93,8 @@ class Anatomy:
     follows: sp.csr_array | None = field(default=None, repr=False)
     mirrored: Mapping[str, str] = field(default_factory=dict)
     skin: MeasuredSkin | None = field(default=None, repr=False)
+    layers: Mapping[str, RegionEntry] = field(default_factory=dict)
+    followed: Floats | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f'Anatomy("{self.name}", {len(self.joints)} regions, {self.hard_part:.0%} hard)'
@@ -116,6 +123,12 @@ class Anatomy:
         riding: Bools = ~stays[self.part]
         return riding
 
+    @property
+    def given(self) -> dict[str, RegionEntry]:
+        """Entries of all regions, and of layers that the user has changed."""
+        layers = {name: each for name, each in self.layers.items() if EDITED in each.reasons}
+        return {**self.entries, **layers}
+
     @cached_property
     def trunk_radius(self) -> float:
         """Radius of the largest ball inscribed in the trunk, in metres.
@@ -132,7 +145,7 @@ class Anatomy:
 
         `feel` is that of all flesh, as `read_feel` returns it.
         """
-        write_entries(path, self.name, self.entries, feel)
+        write_entries(path, self.name, {**self.entries, **layer_entries(self.layers)}, feel)
 
     @staticmethod
     def load(path: str | Path, character: Character) -> Anatomy:
@@ -160,7 +173,8 @@ def anatomy_of(
     character
         Skin, rig, and names of joints, materials and meshes are used; motions are not.
     entries
-        Entries by joint that replace computed entries; see `Anatomy.load`.
+        Entries by joint, and of layers by mesh or material, that replace computed entries; see
+        `Anatomy.load`.
     use_names
         Whether names are used as evidence, or shape alone.
     like
@@ -196,7 +210,33 @@ def anatomy_of(
         _mirrored(skin.regions, tuple(all_entries)),
         skin,
     )
-    return _painted(anatomy, character.painted)
+    return _layered(_painted(anatomy, character.painted), character, entries or {})
+
+
+def _layered(anatomy: Anatomy, character: Character, entries: Mapping[str, RegionEntry]) -> Anatomy:
+    """Return the anatomy with its layers, and with pieces apart or soft as entries say."""
+    assert anatomy.skin is not None
+    layers = find_layers(
+        anatomy.skin,
+        skinned_rigs(character.rig)[0].skeleton.parents,
+        ~anatomy.hard,
+        anatomy.role,
+        character.labels,
+        layer_entries(entries),
+        tuple(np.array(anatomy.joints)[anatomy.region].tolist()),
+    )
+    if not layers.entries:
+        return anatomy
+    role = np.where(layers.apart, "prop", np.where(layers.loose, "soft", anatomy.role))
+    share = np.where(layers.apart, 0.0, np.where(layers.loose, ROLES["soft"], anatomy.share))
+    return replace(
+        anatomy,
+        role=tuple(role.tolist()),
+        share=share,
+        apart=(anatomy.apart | layers.apart) & ~layers.loose,
+        layers=layers.entries,
+        followed=layers.followed,
+    )
 
 
 def _boneless(character: Character, balls: InscribedBalls) -> Anatomy:

@@ -28,6 +28,8 @@ FEEL, FEEL_LIMITS = "feel", {"stiffness": (1e-2, 1e2), "damping": (0.0, 100.0)}
 #: Key of factors by region in a feel.
 FELT_REGIONS = "regions"
 FEELS = ("hard", "firm", "normal", "soft", "apart")
+#: Feels of layers, and how their keys begin: the name of a mesh or material in place of a joint.
+LAYER_FEELS, LAYER_KEYS = ("over", "hard", "soft", "apart"), ("mesh:", "material:")
 LARGEST_FILE, MOST_REGIONS, MOST_GOALS = 4_000_000, 10_000, 1000
 
 
@@ -43,6 +45,8 @@ class RegionEntry:
         φ, 0 to 1: flesh deeper than φ times the thickness is bone.
     feel
         ``"hard"`` and ``"apart"`` make it rigid, ``"firm"`` and ``"soft"`` change its stiffness.
+        A layer may be ``"over"`` (follows the skin below), ``"hard"`` (a plate, which moves with
+        the flesh below as one piece), ``"soft"`` (on its own) or ``"apart"`` (follows the rig).
     reasons
         Reasons, one line each.
     """
@@ -174,19 +178,23 @@ def _read(path: str | Path) -> tuple[str, dict[str, Any]]:
 def entries_for(character: Character, path: str | Path) -> dict[str, RegionEntry]:
     """Read the regions of a file for a character; it may be written for another on the same rig.
 
-    Raises FormatError if the character has none of the file's joints; warns if it lacks some.
+    Raises FormatError if the character has none of the file's joints; warns if it lacks some, or
+    meshes and materials of layers.
     """
     entries, name = read_entries(path), Path(path).name
     skinned = skinned_rigs(character.rig)
     joints = set(skinned[0].skeleton.names) if len(skinned) == 1 else set()
-    unknown = [joint for joint in entries if joint not in joints]
+    layers = {name for name in character.labels if name.startswith(LAYER_KEYS)}
+    named = {name: entry for name, entry in entries.items() if name in joints | layers}
+    unknown = [name for name in entries if name not in named]
     listed = ", ".join(_quoted(joint) for joint in unknown[:4])
     listed += f" and {len(unknown) - 4} more" if len(unknown) > 4 else ""
     if unknown and len(unknown) == len(entries):
         raise FormatError(f"{name}: is for another rig; {character.name} has no joint {listed}")
     if unknown:
-        warn(f"{name}: {character.name} has no joint {listed}; ignored")
-    return {joint: entry for joint, entry in entries.items() if joint in joints}
+        what = "part" if any(each.startswith(LAYER_KEYS) for each in unknown) else "joint"
+        warn(f"{name}: {character.name} has no {what} {listed}; ignored")
+    return named
 
 
 def _quoted(joint: str) -> str:
@@ -201,8 +209,10 @@ def _entry(name: str, joint: str, fields: Any) -> RegionEntry:
     for key in fields:
         if key not in ("role", "share", "feel", "reasons"):
             raise FormatError(f"{where} has {shown(key)}; use role, share, feel and reasons")
-    role = _one_of(where, "role", fields.get("role", "limb"), tuple(ROLES))
-    feel = _one_of(where, "feel", fields.get("feel", "normal"), FEELS)
+    layer = joint.startswith(LAYER_KEYS)
+    feels, usual = (LAYER_FEELS, ("prop", "over")) if layer else (FEELS, ("limb", "normal"))
+    role = _one_of(where, "role", fields.get("role", usual[0]), tuple(ROLES))
+    feel = _one_of(where, "feel", fields.get("feel", usual[1]), feels)
     share = fields.get("share", ROLES[role])
     number = isinstance(share, int | float) and not isinstance(share, bool)
     if not (number and 0 <= share <= 1):

@@ -89,6 +89,8 @@ def model_options(
         plan = body_plan_of(prepared, anatomy, options.get("tets", TETS))
     if plan is not None:
         options |= {"tets": plan.mesh, "bones": plan.held}
+        if plan.anatomy.followed is not None:
+            options["followed"] = plan.anatomy.followed
         if "bones" not in row.build_options:  # the builder derives bones from the anatomy
             options["anatomy"] = plan.anatomy
     material = options.get("material") or usual_material(character, plan, row)

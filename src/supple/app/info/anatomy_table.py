@@ -40,7 +40,8 @@ def describe_anatomy(
     Targets are ``.png`` files for a sheet, and ``.anatomy.json`` files for editing, which must not
     exist. `regions` is an anatomy file that takes precedence over what is detected. `unit` and
     `body` are options of `read_any_character`. Returns ``hard``, a fraction of the skin's area;
-    ``regions``, rows with joint, area, role, share, feel and reasons; ``wrote``, the files.
+    ``regions``, rows with joint, area, role, share, feel and reasons; ``layers``, rows with name,
+    feel and reasons; ``wrote``, the files.
 
     Warns
     -----
@@ -64,6 +65,10 @@ def describe_anatomy(
     return {
         "hard": round(anatomy.hard_part, 4),
         "regions": _rows(anatomy),
+        "layers": [
+            {"name": name, "feel": each.feel, "reasons": list(each.reasons)}
+            for name, each in anatomy.layers.items()
+        ],
         "wrote": [str(target) for target in targets],
     }
 
@@ -116,6 +121,9 @@ def anatomy_table(described: dict[str, Any], console: Console) -> None:
         reasons = "; ".join(row["reasons"])
         table.add_row(*(escape(printable(word)) for word in (*cells, reasons)))
     console.print(table)
+    for layer in described.get("layers", ()):
+        line = f"layer {layer['name']}, {layer['feel']}: {'; '.join(layer['reasons'])}"
+        console.print(printable(line), markup=False)
     if FEEL in described:
         felt = [
             f"{key} {' '.join(value) if isinstance(value, list) else value}"

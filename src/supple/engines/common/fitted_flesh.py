@@ -5,13 +5,14 @@ This is the first stage of a pose-space build, and the whole build of an unreduc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.layers import layered_embedding
 from supple.anatomy.painted_material import pose_materials
 from supple.arrays import Floats
 from supple.checks import checked_count, checked_number, shown
@@ -43,6 +44,7 @@ class FleshOptions(OptionRecord):
     variant: Any = "auto"
     gamma: float = GAMMA
     most_added: int = 24
+    followed: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         if self.material is not None:
@@ -96,7 +98,10 @@ class FittedFlesh:
                 young=options.young,
                 poisson=options.poisson,
             )
-        return cls(body, rows, tuple(names), materials)
+            embedding = layered_embedding(
+                body.embedding, character.surface, body.mesh, options.followed
+            )
+        return cls(replace(body, embedding=embedding), rows, tuple(names), materials)
 
     def pose_weights(self) -> PoseWeights:
         """Return `PoseWeights` of the poses, with the scales and the kind of the tets' fit."""

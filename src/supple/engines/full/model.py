@@ -54,7 +54,7 @@ def build(
         Options as one record, `FleshOptions`, or by keyword; keywords replace its fields.
     poses, most_poses
         Poses at which tets are fitted, and how many ``"auto"`` chooses from the motions.
-    material, young, poisson, tets, bones, bone_radius, log
+    material, young, poisson, tets, bones, bone_radius, followed, log
         As for pose-space: `supple.engines.pose_space.build`.
     variant, gamma, most_added
         Fitting of the tets to the rig; see `Character.fit_tet_body`.

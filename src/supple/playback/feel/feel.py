@@ -297,9 +297,9 @@ def _normal_regions(
     built: dict[str, RegionEntry] = {}
     for joint, entry in entries.items():
         normal = replace(entry, reasons=())
-        if entry.feel in ("firm", "soft"):
+        if entry.feel in ("firm", "soft") and joint in detected.entries:
             normal = replace(normal, feel="normal", share=entry.acting_share)
-        usual = detected.entries.get(joint)
+        usual = detected.entries.get(joint, detected.layers.get(joint))
         if usual is None or not normal.alike(usual):
             built[joint] = normal
     feels = [entries[each].feel if each in entries else "normal" for each in detected.joints]

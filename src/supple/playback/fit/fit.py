@@ -320,7 +320,7 @@ class _Start:
             raise SuppleError("a fit writes an anatomy file; leave out anatomy none")
         else:
             regions = anatomy_of(character) if anatomy == ANATOMY else anatomy
-            entries = dict(regions if isinstance(regions, Mapping) else regions.entries)
+            entries = dict(regions if isinstance(regions, Mapping) else regions.given)
             options["anatomy"] = entries
         if swing:
             raise SuppleError("a fit finds the stiffness; leave out the swing")

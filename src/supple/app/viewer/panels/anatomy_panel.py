@@ -131,7 +131,7 @@ class AnatomyPanel:
 
     def _work(self, client: Any) -> None:
         """Build another model while the current one keeps moving, then replace it."""
-        entries = dict(self._editing.anatomy.entries)
+        entries = self._editing.anatomy.given
         log = _BarLog(self._bar, self._state, self._ended)
         self._bar.value, self._bar.visible = 0.0, True
         try:

@@ -71,7 +71,7 @@ class AnatomyEditing:
         if joint not in self.anatomy.entries or feel not in FEELS:
             raise SuppleError(f"{joint}, {feel}: use a region and one of {', '.join(FEELS)}")
         with self._changing:
-            entries = dict(self.anatomy.entries)
+            entries = self.anatomy.given
             for each in self.both(joint, mirrored):
                 entries[each] = replace(entries[each], feel=feel)
             self.anatomy = anatomy_of(self.character, entries=entries, like=self.anatomy)
@@ -102,7 +102,7 @@ class AnatomyEditing:
 
     def set_built(self, entries: Mapping[str, RegionEntry]) -> None:
         """Set the entries that the model was built with."""
-        self._built = entries
+        self._built = {name: entries[name] for name in self.anatomy.entries}
 
     def region_under(self, skin: Singles, origin: ArrayLike, direction: ArrayLike) -> str | None:
         """Return the joint of the region of a skin (n̄, 3) that a ray hits first, or None."""

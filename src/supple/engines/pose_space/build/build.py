@@ -128,6 +128,8 @@ def build(
         Number of tets to make, or a `TetMesh` that fills the surface.
     bones, bone_radius
         Bones that fix the flesh around them; see `supple.rig.fit_tet_body`.
+    followed
+        (n̄, 3) points whose displacement the vertices of the skin take, by default their own.
     contacts
         Kind of constraints between parts that touch at a pose (xu2016 §6), None to ignore
         contact; see `contact_constraints`.

@@ -12,6 +12,7 @@ from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
 from supple.anatomy.body_plan import anatomical_material, plan_body
+from supple.anatomy.layers import layered_embedding
 from supple.anatomy.painted_material import pose_materials
 from supple.arrays import Floats, Ints
 from supple.elastic.body import ElasticBody
@@ -125,6 +126,7 @@ def flesh_layer(
     if young is None and material is None:
         young = plan.factors * np.asarray(chosen.young)
     chosen = pose_materials(chosen, mesh, embedding, 1, young=young)[0]
+    embedding = layered_embedding(embedding, surface, mesh, plan.anatomy.followed)
     weights = _tet_weights(character, bones, mesh)
     if skeleton is not None:
         weights = _on_bones(weights, bones, held, joints)
