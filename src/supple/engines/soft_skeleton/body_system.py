@@ -211,7 +211,8 @@ class BodySystem:
         if pushed is not None:
             _add_pushes(skin.posed(chain, self.phi), *pushed, gradient)
         damping = max(self._beta, CONTACT_DAMPING) / self._h
-        self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
+        body = skin, chain, target, self.phi, self._since
+        self._contact.add(*body, damping, gradient, hessian)
 
     def _add_weight(self) -> None:
         """Add gravity, except its torques on joints that track a pose, which muscles would hold."""

@@ -90,6 +90,7 @@ class BodyContact:
         #: (n̄, 3) displacement of the skin by contact, added to bones and handles, in the world.
         self.indentation = np.zeros((n, 3))
         self._indentation_work, self._fit_work = (np.zeros(p), np.zeros((p, 3))), np.zeros((n, 4))
+        self._no_flesh = np.zeros(len(model.stiffness))
         no_capsules: list[Capsule] = []
         self._parts = no_capsules, np.zeros(0, np.int64), np.zeros((0, n), bool)
         if self_contact:
@@ -106,6 +107,9 @@ class BodyContact:
             cuts=np.zeros(0, np.int64),
             first_part=n,
             allowed=self._parts[2],
+            bones=self._parts[1],
+            rig=BodyPoints(skin).posed(BoneChain(model.parents, model.joints), self._no_flesh),
+            starts=np.zeros(0),
         )
         self._flesh = SkinFlesh(
             model.thickness,
@@ -170,7 +174,9 @@ class BodyContact:
             finest = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
             cuts[:first] = np.maximum(finest, 1)
         first_part = len(self.model.skin.rest) + len(self._samples.radii)
-        self._skin = self._skin._replace(shapes=self._shapes, cuts=cuts, first_part=first_part)
+        self._skin = self._skin._replace(
+            shapes=self._shapes, cuts=cuts, first_part=first_part, starts=np.zeros(count)
+        )
         # Obstacles that implement distances() alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
         self.nothing = count == 0
@@ -305,6 +311,7 @@ class BodyContact:
         self,
         skin: BodyPoints,
         chain: BoneChain,
+        target: BoneChain,
         phi: Floats,
         since: Floats,
         damping: float,
@@ -313,14 +320,16 @@ class BodyContact:
     ) -> None:
         """Find the contacts of skin and colliders, and add their forces to the system.
 
-        `since` is the change (N,) of the coordinates since the step began; `damping` is β/h. Terms
+        Parts of the body touch where they are deeper in each other than at the bones of `target`,
+        without flesh. `since` is the change (N,) of the coordinates since the step began; `damping` is β/h. Terms
         are added to `gradient` (N,) and the upper triangle of `hessian` (N, N).
         """
         self._damping = damping
         if self.nothing:
             return
         self.place(chain)
-        searched = self._skin._replace(x=skin.x)
+        rig = skin.posed(target, self._no_flesh)
+        searched = self._skin._replace(x=skin.x, rig=rig)
         firsts = self._first_object, self._first_bone
         find_contacts(searched, self._samples, *firsts, self._contacts)
         for k in self._others:
@@ -339,7 +348,7 @@ class BodyContact:
         gaps, normals = self.obstacles[collider].distances(skin.x + self.indentation)
         nearest = self._contacts.nearest
         nearest[0] = min(nearest[0], max(gaps.min(), 0.0))
-        gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation)
+        gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation) + skin.starts[collider]
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
@@ -427,7 +436,8 @@ class BodyContact:
             out[:] = skin
             return
         np.add(skin, self.indentation, out=out, casting="same_kind")
-        push_out(self._shapes, self._contacts, self._first_bone, out)
+        starts = self._skin.starts
+        push_out(self._shapes, self._contacts, starts, self._first_bone, out)
         for k in self._others:
             gaps, normals = self.obstacles[k].distances(out.astype(float))
-            out -= np.minimum(gaps, 0.0)[:, None] * normals
+            out -= np.minimum(gaps + starts[k], 0.0)[:, None] * normals

@@ -96,7 +96,8 @@ class ContactSet(NamedTuple):
     corners: Ints  # (…, 3) vertices of the skin
     barycentric: Floats  # (…, 3) weights of the contact on its corners; zero for objects
     colliders: Ints  # indices: obstacles, then objects, then bones
-    depths: Floats  # penetration depths, m
+    depths: Floats  # penetration depths beyond the allowances, m
+    allowances: Floats  # depths without resistance: the rig's own, or those at the start, m
     normals: Floats  # (…, 3) unit, out of the collider
     positions: Floats  # (…, 3) in the world
     areas: Floats  # area of the skin that a contact represents, m²; 0 for objects
@@ -118,6 +119,7 @@ def empty_contact_set(n_skin: int) -> ContactSet:
         np.zeros((MAX_CONTACTS, 3), np.int64),
         np.zeros((MAX_CONTACTS, 3)),
         np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros(MAX_CONTACTS),
         np.zeros(MAX_CONTACTS),
         np.zeros((MAX_CONTACTS, 3)),
         np.zeros((MAX_CONTACTS, 3)),
