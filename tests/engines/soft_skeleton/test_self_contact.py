@@ -53,7 +53,7 @@ def test_a_body_whose_arm_is_in_its_chest_stays_as_the_rig_has_it():
     assert off(held(soft_body(), folded), folded) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["CesiumMan", "mh_heavy_male_jump", "q_Snake"])
+@pytest.mark.parametrize("name", ["CesiumMan", "mh_heavy_male_jump", "q_Snake", "q_Husky"])
 def test_held_poses_of_characters_from_files_are_the_rigs(assets, name):
     character = supple.load(assets / "gltf_characters" / f"{name}.glb")
     model = build(character, tets=2_000, handles=12, cubature=40, points=80)
