@@ -53,6 +53,7 @@ def test_a_body_whose_arm_is_in_its_chest_stays_as_the_rig_has_it():
     assert off(held(soft_body(), folded), folded) < 1e-6
 
 
+@pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
 @pytest.mark.parametrize("name", ["CesiumMan", "mh_heavy_male_jump", "q_Snake", "q_Husky"])
 def test_held_poses_of_characters_from_files_are_the_rigs(assets, name):
     character = supple.load(assets / "gltf_characters" / f"{name}.glb")

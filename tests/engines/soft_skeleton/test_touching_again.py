@@ -166,6 +166,7 @@ def test_more_contacts_than_there_is_room_for_are_a_limit():
         {"joint_limits": {"fore": [(1, 1, 1), (0, 0, 0)]}},
         {"root": np.zeros(3)},
         {"tracking": -1.0},
+        {"strength": -1.0},
         {"gravity": (0.0, float("nan"), 0.0)},
         {"friction": -1.0},
         {"dt": 0.0},

@@ -33,6 +33,8 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import not_negative
 from supple.engines.soft_skeleton.system_solution import SystemSolution
 
+#: Highest frequency in Hz of springs to the pose.
+HIGHEST = 1000.0
 #: Largest rotation of a joint in one iteration, in rad.
 MAX_ROTATION = 1.5
 #: Time constant of contact damping in s; with a shorter one, bodies pushed out of colliders fly
@@ -78,7 +80,7 @@ class BodySystem:
         self._watch, self._found = InversionWatch(energy), np.zeros(3)
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
-        self._springs = joint_springs(model.inertias, limits)
+        self._springs, self._borne = joint_springs(model.inertias, limits), model.borne_masses()
         self._torques, self._joint_forces = np.zeros((2, len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
         self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
@@ -93,11 +95,20 @@ class BodySystem:
         self._solution = SystemSolution(self._bones, self._m, objects)
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
-    def set_tracking(self, frequency: float) -> None:
-        """Set critically damped springs from each joint to the pose, by their frequency in Hz."""
+    def set_tracking(self, frequency: float, strength: float) -> None:
+        """Set critically damped springs from each joint to the pose.
+
+        The stiffness is that of a frequency in Hz, and at least `strength` in N m/(rad kg) times
+        the mass beyond the joint.
+        """
         omega, self._tracking = 2 * math.pi * frequency, frequency
-        self._springs.springs[:] = self.model.inertias * omega**2
-        self._springs.dampers[:] = 2 * self.model.inertias * omega
+        inertias, joints = self.model.inertias, self._springs
+        least = np.minimum(strength * self._borne, inertias * (2 * math.pi * HIGHEST) ** 2)
+        joints.springs[:] = inertias * omega**2
+        joints.dampers[:] = 2 * inertias * omega
+        stronger = least > joints.springs
+        joints.springs[stronger] = least[stronger]
+        joints.dampers[stronger] = 2 * np.sqrt(inertias * least)[stronger]
 
     def set_joints(self, stiffness: float, damping: float) -> None:
         """Set springs of the joints to the bind pose, and their dampers, by frequencies in Hz."""

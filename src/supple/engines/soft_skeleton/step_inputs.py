@@ -24,7 +24,8 @@ class SoftSkeletonOptions(OptionRecord):
     integrator: str = "bdf2"
     iterations: int = 1
     most_iterations: int = 4
-    tracking: float = 8.0
+    tracking: float | None = None
+    strength: float | None = None
     root: str = "driven"
     gravity: ArrayLike = (0.0, -9.81, 0.0)
     sag: bool = False

@@ -396,7 +396,8 @@ class CharacterActor(Actor):
             if ENGINE_PARTS[option] in self.parts
         }
         if "touch" in self.parts:
-            preserved |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
+            preserved |= {"tracking": old.tracking, "strength": old.strength}
+            preserved |= {"gravity": old.gravity, "root": old.root_mode}
         self.simulator = bake_simulator(self.model, dt, **(self.flesh | preserved))
         self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
