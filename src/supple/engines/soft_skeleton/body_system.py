@@ -177,7 +177,7 @@ class BodySystem:
         self._target_first = target_before
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
-        self._contact.begin()
+        self._contact.begin(h)
         self._contact.motion.begin(integrator, h)
         self._h = h
         chain.slides[:] = target.slides

@@ -308,6 +308,9 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
+        if self._contact.is_new:
+            driven, first = self._root_mode == "driven", self._steps == 0
+            self._contact.start(self._skin, driven, refuse=first)
         loads = loads if loads is not None and len(loads[0]) else None
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
         count = max(count, self._contact.substeps(self._dt, self._system.speed))

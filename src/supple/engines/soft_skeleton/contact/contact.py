@@ -52,6 +52,7 @@ from supple.engines.soft_skeleton.contact.tables import (
     skin_contacts,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
+from supple.errors import SuppleError, warn
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
 from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
 
@@ -67,6 +68,12 @@ MAX_SUBSTEPS = 8
 LONGEST_MOVE = 0.04
 #: Lower bound of the pushing forces that pulling forces are compared with, in body weights.
 LEAST_PUSH = 0.2
+
+#: Seconds in which an obstacle that overlaps the skin at the start pushes it out.
+PUSH_OUT = 0.2
+#: Deepest overlap at the start that is pushed out, and deepest without a warning, which grows
+#: with the size from that in m of a body at rest.
+DEEPEST, UNNOTICED, AT_REST = 0.1, 2e-3, 2e-3
 
 #: Names of the arrays of contacts and contact system that a saved state includes.
 _CONTACTS = [name for name in ContactSet._fields if name not in ("full", "touching", "loads")]
@@ -111,6 +118,8 @@ class BodyContact:
             rig=BodyPoints(skin).posed(BoneChain(model.parents, model.joints), self._no_flesh),
             starts=np.zeros(0),
         )
+        #: Vertices in contact when other obstacles were set.
+        self._touched = np.zeros(n, bool)
         self._flesh = SkinFlesh(
             model.thickness,
             csr_arrays(model.spread),
@@ -174,9 +183,7 @@ class BodyContact:
             finest = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
             cuts[:first] = np.maximum(finest, 1)
         first_part = len(self.model.skin.rest) + len(self._samples.radii)
-        self._skin = self._skin._replace(
-            shapes=self._shapes, cuts=cuts, first_part=first_part, starts=np.zeros(count)
-        )
+        self._skin = self._skin._replace(shapes=self._shapes, cuts=cuts, first_part=first_part)
         # Obstacles that implement distances() alone.
         self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
         self.nothing = count == 0
@@ -184,13 +191,18 @@ class BodyContact:
         self._placed = self.obstacles if placed else ()
         kinds = (*self._shapes.kinds, o, len(self._samples.radii), self.motion.size)
         if kinds != self._kinds:  # otherwise friction anchors stay
-            self._kinds = kinds
             self._allocate()
+            self._kinds = kinds
 
     def _allocate(self) -> None:
         """Allocate storage for contacts with the colliders, without any contact yet."""
         n = len(self.model.skin.rest)
+        if self._kinds != (None,):
+            self._touched[self._contacts.members[: self._contacts.starts[self.count]]] = True
         self._contacts = empty_contact_set(n)
+        #: Depths in m that are left of overlaps at the start, and their decrease in m/s.
+        self._overlaps, self.is_new = np.zeros((2, len(self._shapes.kinds))), True
+        self._skin = self._skin._replace(starts=np.zeros(len(self._shapes.kinds)))
         self.indentation[:], self._deepest = 0.0, 0.0
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
@@ -218,8 +230,50 @@ class BodyContact:
             count = max(count, dt * speed / (0.5 * thin))
         return math.ceil(min(count, MAX_SUBSTEPS) - 1e-9)
 
-    def begin(self) -> None:
-        """Begin a stage: mark all contacts as not released."""
+    def start(self, skin: BodyPoints, driven: bool, refuse: bool) -> None:
+        """Measure how deep the skin is in new obstacles; they push it out in `PUSH_OUT` seconds.
+
+        Overlaps are resolved by bones that give way, unless the first bone is `driven`, and by
+        flesh. With `refuse`, raise an error for those that are too deep.
+        """
+        size, places = self.model.surface.size, skin.x + self.indentation
+        untouched = (self.model.areas > 0) & ~self._touched
+        for k, obstacle in enumerate(self.obstacles):
+            depths = np.where(untouched, -obstacle.distances(places)[0], 0.0)
+            v, deepest = int(depths.argmax()), float(depths.max())
+            if deepest <= 0.0:
+                continue
+            if refuse:
+                self._check_overlap(k, depths, places, driven)
+            if deepest > AT_REST + UNNOTICED * size:
+                bone = self.model.bones[self.owners[v]]
+                warn(
+                    f"obstacle {k} is {deepest:.3g} m deep in the skin at the start, at {bone};"
+                    f" it pushes the skin out within {PUSH_OUT:g} s"
+                )
+            seconds = max(PUSH_OUT, PUSH_OUT * deepest / (DEEPEST * size))
+            self._overlaps[:, k] = deepest, deepest / seconds
+        self.is_new, self._touched[:] = False, False
+
+    def _check_overlap(self, obstacle: int, depths: Floats, places: Floats, driven: bool) -> None:
+        """Raise an error for depths (n̄,) in an obstacle that are too large to be resolved."""
+        v, most = int(depths.argmax()), DEEPEST * self.model.surface.size
+        reason = f"at most {most:.3g} m, a tenth of the size, can be pushed out"
+        beyond = np.where(self.owners == 0, depths - self.model.thickness, 0.0)
+        if depths[v] <= most and driven and beyond.max() > 0.0:
+            v = int(beyond.argmax())
+            reason = f"{self.model.thickness[v]:.3g} m of flesh are on this bone, which is driven"
+        elif depths[v] <= most:
+            return
+        place = ", ".join(f"{each:.3g}" for each in places[v])
+        raise SuppleError(
+            f"obstacle {obstacle} is {depths[v]:.3g} m deep in the skin at the start, at"
+            f" {self.model.bones[self.owners[v]]} ({place}); {reason}: move the obstacle"
+        )
+
+    def begin(self, h: float) -> None:
+        """Begin a stage of h seconds: mark all contacts as not released."""
+        self._skin.starts[:] = np.maximum(self._overlaps[0] - h * self._overlaps[1], 0.0)
         released = self._system.released_list
         self._system.released[released[1 : 1 + released[0]]] = False
         released[0] = 0
@@ -241,6 +295,8 @@ class BodyContact:
                 rigid.place, rigid.velocity, rigid.spin = place, velocity, spin
         self.end_step()
         self.indentation[:], self._deepest = 0.0, 0.0
+        self._overlaps[:], self._skin.starts[:], self.is_new = 0.0, 0.0, True
+        self._touched[:] = False
         self._contacts.total[0] = self._system.active[0] = self._system.anchored[0] = 0
         self._contacts.nearest[0] = 0.0
         self._system.anchor_colliders[:], self._system.normal_forces[:] = -1, 0.0
@@ -252,6 +308,7 @@ class BodyContact:
         arrays: dict[str, Any] = {"indentation": self.indentation, "penetration": self._deepest}
         arrays |= {name: getattr(self._contacts, name) for name in _CONTACTS}
         arrays |= {name: getattr(self._system, name) for name in _SYSTEM}
+        arrays["overlaps"], arrays["is_new"] = self._overlaps, float(self.is_new)
         arrays["nearest"] = np.minimum(self._contacts.nearest, 1e30)  # finite
         arrays["places"] = np.array([each.place for each in self.objects]).reshape(-1, 4, 4)
         arrays |= {f"motion.{name}": a for name, a in self.motion.state_arrays().items()}
@@ -260,6 +317,8 @@ class BodyContact:
     def set_state(self, state: State, chain: BoneChain) -> None:
         """Set the arrays that `state_arrays` returned."""
         self.indentation[:], self._deepest = state["indentation"], float(state["penetration"])
+        self._overlaps[:], self.is_new = state["overlaps"], bool(state["is_new"])
+        self._skin.starts[:] = self._overlaps[0]
         for name in _CONTACTS:
             getattr(self._contacts, name)[...] = state[name]
         for name in _SYSTEM:
@@ -380,7 +439,8 @@ class BodyContact:
         body = self._shapes, skin.x, self.model.thickness, contacts
         loads = system.elastic, system.stiffness, self._fit_work
         self._deepest = float(fit_indentation(*body, *loads, self.indentation))
-        for k in self._others:
+        self._overlaps[0] = self._skin.starts
+        for k in {*self._others, *np.flatnonzero(self._overlaps[0]).tolist()}:
             gaps = self.obstacles[k].distances(skin.x + self.indentation)[0]
             self._deepest = max(self._deepest, -float(gaps.min()))
 
