@@ -277,7 +277,7 @@ def test_fingers_do_not_pass_through_each_other():
 
 
 def pressed_hand(**options: Any) -> tuple[SoftSkeletonSimulator, float]:
-    """A hand that goes 10 mm down onto a table, on its bent fingers, and the force in N it bears."""
+    """A hand that goes 10 mm down onto a table on bent fingers, and the force in N it bears."""
     model = soft_hand()
     pose = hand_pose({name: (35.0, 30.0, 20.0, 0.0) for name in ("index", "middle", "ring")})
     low = float(model.rig(pose)[:, 1].min())

@@ -22,8 +22,8 @@ WEIGHTLESS: dict[str, Any] = {"gravity": (0, 0, 0)}
 
 def fist(part: float = 1.0) -> Floats:
     """Pose of a fist, or part of the way to it; the fingers of a whole one overlap the palm."""
-    bend = tuple(part * degrees for degrees in (95.0, 110.0, 80.0, 0.0))
-    return hand_pose({name: bend for name in FINGERS})
+    bend = 95.0 * part, 110.0 * part, 80.0 * part, 0.0
+    return hand_pose(dict.fromkeys(FINGERS, bend))
 
 
 def off(sim: SoftSkeletonSimulator, pose: Floats, root: Floats | None = None) -> float:

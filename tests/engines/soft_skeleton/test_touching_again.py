@@ -102,8 +102,8 @@ def test_a_falling_body_comes_to_rest_on_the_ground(shape):
     place[:3, 3] = [0.4, low() + 0.5, 3.0]
     thing = supple.RigidObject(shape, mass=0.17, place=place)
     ground = supple.Plane((0, low(), 0), (0, 1, 0))
-    fine = {"substep": 1 / 360}
-    sim = SoftSkeletonSimulator(soft_elbow(), objects=[thing], obstacles=[ground], **fine)
+    around: dict[str, Any] = {"objects": [thing], "obstacles": [ground]}
+    sim = SoftSkeletonSimulator(soft_elbow(), **around, substep=1 / 360)
     speeds = [sim.step() and float(thing.velocity[1]) for _ in range(120)]
     assert min(speeds) < -2.5
     assert max(speeds) < 0.3

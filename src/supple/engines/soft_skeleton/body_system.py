@@ -26,6 +26,7 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
     add_joint_terms,
     joint_springs,
     write_torques,
+    write_tracking,
 )
 from supple.engines.soft_skeleton.contact.contact import BodyContact
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, write_orientation
@@ -33,8 +34,6 @@ from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import not_negative
 from supple.engines.soft_skeleton.system_solution import SystemSolution
 
-#: Highest frequency in Hz of springs to the pose.
-HIGHEST = 1000.0
 #: Largest rotation of a joint in one iteration, in rad.
 MAX_ROTATION = 1.5
 #: Time constant of contact damping in s; with a shorter one, bodies pushed out of colliders fly
@@ -96,19 +95,9 @@ class BodySystem:
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
     def set_tracking(self, frequency: float, strength: float) -> None:
-        """Set critically damped springs from each joint to the pose.
-
-        The stiffness is that of a frequency in Hz, and at least `strength` in N m/(rad kg) times
-        the mass beyond the joint.
-        """
-        omega, self._tracking = 2 * math.pi * frequency, frequency
-        inertias, joints = self.model.inertias, self._springs
-        least = np.minimum(strength * self._borne, inertias * (2 * math.pi * HIGHEST) ** 2)
-        joints.springs[:] = inertias * omega**2
-        joints.dampers[:] = 2 * inertias * omega
-        stronger = least > joints.springs
-        joints.springs[stronger] = least[stronger]
-        joints.dampers[stronger] = 2 * np.sqrt(inertias * least)[stronger]
+        """Set springs to the pose of a frequency in Hz, and at least `strength` in N m/(rad kg)."""
+        self._tracking = frequency
+        write_tracking(self._springs, self.model.inertias, frequency, strength * self._borne)
 
     def set_joints(self, stiffness: float, damping: float) -> None:
         """Set springs of the joints to the bind pose, and their dampers, by frequencies in Hz."""

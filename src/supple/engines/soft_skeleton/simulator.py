@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import checked_count, checked_number, owned_array, shown
+from supple.checks import checked_count, owned_array, shown
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
@@ -20,7 +20,7 @@ from supple.dynamics.rigid_object import RigidObject
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.state import State
-from supple.engines.soft_skeleton.body_system import HIGHEST, BodySystem
+from supple.engines.soft_skeleton.body_system import BodySystem
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
@@ -32,15 +32,14 @@ from supple.engines.soft_skeleton.step_inputs import (
     SoftSkeletonOptions,
     between_roots,
     checked_objects,
+    checked_tracking,
     not_negative,
     positive_seconds,
+    tracking_of,
 )
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
 
-#: Default frequency in Hz of springs to the pose, and stiffness in N m/rad per kg beyond a joint.
-#: The stiffness is that of 8 Hz for a limb of 0.4 m, and of 60 Hz for a finger.
-TRACKING, STRENGTH = 8.0, 400.0
 #: Modes of the first bone.
 ROOTS = "driven", "tracked", "free"
 #: Bound on the rotation of a joint in the last iteration of a sub-step h, in rad/√s. With it, a
@@ -143,9 +142,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)
-        self.tracking = TRACKING if chosen.tracking is None else chosen.tracking
-        if chosen.strength is not None or chosen.tracking is None:
-            self.strength = STRENGTH if chosen.strength is None else chosen.strength
+        self.tracking, self.strength = tracking_of(chosen)
         self.root_mode = chosen.root
         self.gravity = chosen.gravity
         self._obstacles = checked_obstacles(obstacles)
@@ -178,11 +175,7 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     @tracking.setter
     def tracking(self, frequency: float) -> None:
-        self._tracking = checked_number("tracking", frequency)
-        if not 0 <= self._tracking <= HIGHEST:
-            raise SuppleError(
-                f"tracking is {self._tracking:g} Hz; use 0 for a limp body, or up to {HIGHEST:g}"
-            )
+        self._tracking = checked_tracking(frequency)
         self.strength = 0.0
 
     @property
@@ -308,9 +301,8 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
-        if self._contact.is_new:
-            driven, first = self._root_mode == "driven", self._steps == 0
-            self._contact.start(self._skin, driven, refuse=first)
+        if self._contact.overlaps.is_new:
+            self._contact.start(self._skin, self._root_mode == "driven", refuse=self._steps == 0)
         loads = loads if loads is not None and len(loads[0]) else None
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
         count = max(count, self._contact.substeps(self._dt, self._system.speed))

@@ -312,9 +312,9 @@ def _joined(parents: Ints, weights: sp.csr_array) -> tuple[Ints, Ints]:
     """
     parents, shared = parents.copy(), (weights.T @ weights).toarray()
     roots = np.arange(len(parents))
-    for bone, parent in enumerate(parents):
+    for k, parent in enumerate(parents):
         if parent >= 0:
-            roots[bone] = roots[parent]
+            roots[k] = roots[parent]
     skin = np.bincount(roots, np.asarray(weights.sum(axis=0)).ravel(), len(parents))
     first = int(skin.argmax())
     joined = roots == first

@@ -36,23 +36,21 @@ from supple.engines.soft_skeleton.contact.skin_indentation import (
     fit_indentation,
     write_indentation,
 )
+from supple.engines.soft_skeleton.contact.start_overlaps import StartOverlaps
 from supple.engines.soft_skeleton.contact.tables import (
     Colliders,
     ContactLaw,
     Contacts,
     ContactSet,
     ObjectSamples,
-    SkinFlesh,
     add_normal_forces,
-    csc_arrays,
-    csr_arrays,
     empty_contact_set,
     empty_contact_system,
     half_extents,
     skin_contacts,
+    skin_flesh,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.errors import SuppleError, warn
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
 from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
 
@@ -68,12 +66,6 @@ MAX_SUBSTEPS = 8
 LONGEST_MOVE = 0.04
 #: Lower bound of the pushing forces that pulling forces are compared with, in body weights.
 LEAST_PUSH = 0.2
-
-#: Seconds in which an obstacle that overlaps the skin at the start pushes it out.
-PUSH_OUT = 0.2
-#: Deepest overlap at the start that is pushed out, and deepest without a warning, which grows
-#: with the size from that in m of a body at rest.
-DEEPEST, UNNOTICED, AT_REST = 0.1, 2e-3, 2e-3
 
 #: Names of the arrays of contacts and contact system that a saved state includes.
 _CONTACTS = [name for name in ContactSet._fields if name not in ("full", "touching", "loads")]
@@ -118,14 +110,9 @@ class BodyContact:
             rig=BodyPoints(skin).posed(BoneChain(model.parents, model.joints), self._no_flesh),
             starts=np.zeros(0),
         )
-        #: Vertices in contact when other obstacles were set.
-        self._touched = np.zeros(n, bool)
-        self._flesh = SkinFlesh(
-            model.thickness,
-            csr_arrays(model.spread),
-            csr_arrays(model.flexibility),
-            csc_arrays(model.motion),
-        )
+        # Vertices in contact when other obstacles were set.
+        self._touched, self._contacts = np.zeros(n, bool), empty_contact_set(n)
+        self._flesh = skin_flesh(model)
         self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
         self.objects: tuple[RigidObject, ...] = ()
         self._first: list[tuple[Floats, ...]] = []
@@ -191,18 +178,16 @@ class BodyContact:
         self._placed = self.obstacles if placed else ()
         kinds = (*self._shapes.kinds, o, len(self._samples.radii), self.motion.size)
         if kinds != self._kinds:  # otherwise friction anchors stay
-            self._allocate()
             self._kinds = kinds
+            self._allocate()
 
     def _allocate(self) -> None:
         """Allocate storage for contacts with the colliders, without any contact yet."""
         n = len(self.model.skin.rest)
-        if self._kinds != (None,):
-            self._touched[self._contacts.members[: self._contacts.starts[self.count]]] = True
+        self._touched[self._contacts.members[: self._contacts.starts[self.count]]] = True
         self._contacts = empty_contact_set(n)
-        #: Depths in m that are left of overlaps at the start, and their decrease in m/s.
-        self._overlaps, self.is_new = np.zeros((2, len(self._shapes.kinds))), True
-        self._skin = self._skin._replace(starts=np.zeros(len(self._shapes.kinds)))
+        self.overlaps = StartOverlaps(self.model, self.owners, len(self._shapes.kinds))
+        self._skin = self._skin._replace(starts=self.overlaps.depths.copy())
         self.indentation[:], self._deepest = 0.0, 0.0
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
@@ -231,49 +216,14 @@ class BodyContact:
         return math.ceil(min(count, MAX_SUBSTEPS) - 1e-9)
 
     def start(self, skin: BodyPoints, driven: bool, refuse: bool) -> None:
-        """Measure how deep the skin is in new obstacles; they push it out in `PUSH_OUT` seconds.
-
-        Overlaps are resolved by bones that give way, unless the first bone is `driven`, and by
-        flesh. With `refuse`, raise an error for those that are too deep.
-        """
-        size, places = self.model.surface.size, skin.x + self.indentation
-        untouched = (self.model.areas > 0) & ~self._touched
-        for k, obstacle in enumerate(self.obstacles):
-            depths = np.where(untouched, -obstacle.distances(places)[0], 0.0)
-            v, deepest = int(depths.argmax()), float(depths.max())
-            if deepest <= 0.0:
-                continue
-            if refuse:
-                self._check_overlap(k, depths, places, driven)
-            if deepest > AT_REST + UNNOTICED * size:
-                bone = self.model.bones[self.owners[v]]
-                warn(
-                    f"obstacle {k} is {deepest:.3g} m deep in the skin at the start, at {bone};"
-                    f" it pushes the skin out within {PUSH_OUT:g} s"
-                )
-            seconds = max(PUSH_OUT, PUSH_OUT * deepest / (DEEPEST * size))
-            self._overlaps[:, k] = deepest, deepest / seconds
-        self.is_new, self._touched[:] = False, False
-
-    def _check_overlap(self, obstacle: int, depths: Floats, places: Floats, driven: bool) -> None:
-        """Raise an error for depths (n̄,) in an obstacle that are too large to be resolved."""
-        v, most = int(depths.argmax()), DEEPEST * self.model.surface.size
-        reason = f"at most {most:.3g} m, a tenth of the size, can be pushed out"
-        beyond = np.where(self.owners == 0, depths - self.model.thickness, 0.0)
-        if depths[v] <= most and driven and beyond.max() > 0.0:
-            v = int(beyond.argmax())
-            reason = f"{self.model.thickness[v]:.3g} m of flesh are on this bone, which is driven"
-        elif depths[v] <= most:
-            return
-        place = ", ".join(f"{each:.3g}" for each in places[v])
-        raise SuppleError(
-            f"obstacle {obstacle} is {depths[v]:.3g} m deep in the skin at the start, at"
-            f" {self.model.bones[self.owners[v]]} ({place}); {reason}: move the obstacle"
-        )
+        """Measure how deep the skin is in new obstacles; see `StartOverlaps.measure`."""
+        free = (self.model.areas > 0) & ~self._touched
+        self.overlaps.measure(self.obstacles, skin.x + self.indentation, free, driven, refuse)
+        self._touched[:] = False
 
     def begin(self, h: float) -> None:
         """Begin a stage of h seconds: mark all contacts as not released."""
-        self._skin.starts[:] = np.maximum(self._overlaps[0] - h * self._overlaps[1], 0.0)
+        self._skin.starts[:] = self.overlaps.after(h)
         released = self._system.released_list
         self._system.released[released[1 : 1 + released[0]]] = False
         released[0] = 0
@@ -295,8 +245,8 @@ class BodyContact:
                 rigid.place, rigid.velocity, rigid.spin = place, velocity, spin
         self.end_step()
         self.indentation[:], self._deepest = 0.0, 0.0
-        self._overlaps[:], self._skin.starts[:], self.is_new = 0.0, 0.0, True
-        self._touched[:] = False
+        self.overlaps.reset()
+        self._skin.starts[:], self._touched[:] = 0.0, False
         self._contacts.total[0] = self._system.active[0] = self._system.anchored[0] = 0
         self._contacts.nearest[0] = 0.0
         self._system.anchor_colliders[:], self._system.normal_forces[:] = -1, 0.0
@@ -308,7 +258,7 @@ class BodyContact:
         arrays: dict[str, Any] = {"indentation": self.indentation, "penetration": self._deepest}
         arrays |= {name: getattr(self._contacts, name) for name in _CONTACTS}
         arrays |= {name: getattr(self._system, name) for name in _SYSTEM}
-        arrays["overlaps"], arrays["is_new"] = self._overlaps, float(self.is_new)
+        arrays["overlaps"] = self.overlaps.arrays
         arrays["nearest"] = np.minimum(self._contacts.nearest, 1e30)  # finite
         arrays["places"] = np.array([each.place for each in self.objects]).reshape(-1, 4, 4)
         arrays |= {f"motion.{name}": a for name, a in self.motion.state_arrays().items()}
@@ -317,8 +267,8 @@ class BodyContact:
     def set_state(self, state: State, chain: BoneChain) -> None:
         """Set the arrays that `state_arrays` returned."""
         self.indentation[:], self._deepest = state["indentation"], float(state["penetration"])
-        self._overlaps[:], self.is_new = state["overlaps"], bool(state["is_new"])
-        self._skin.starts[:] = self._overlaps[0]
+        self.overlaps.arrays = state["overlaps"]
+        self._skin.starts[:] = self.overlaps.depths
         for name in _CONTACTS:
             getattr(self._contacts, name)[...] = state[name]
         for name in _SYSTEM:
@@ -380,15 +330,14 @@ class BodyContact:
         """Find the contacts of skin and colliders, and add their forces to the system.
 
         Parts of the body touch where they are deeper in each other than at the bones of `target`,
-        without flesh. `since` is the change (N,) of the coordinates since the step began; `damping` is β/h. Terms
-        are added to `gradient` (N,) and the upper triangle of `hessian` (N, N).
+        without flesh. `since` is the change (N,) of the coordinates since the step began; `damping`
+        is β/h. Terms are added to `gradient` (N,) and the upper triangle of `hessian` (N, N).
         """
         self._damping = damping
         if self.nothing:
             return
         self.place(chain)
-        rig = skin.posed(target, self._no_flesh)
-        searched = self._skin._replace(x=skin.x, rig=rig)
+        searched = self._skin._replace(x=skin.x, rig=skin.posed(target, self._no_flesh))
         firsts = self._first_object, self._first_bone
         find_contacts(searched, self._samples, *firsts, self._contacts)
         for k in self._others:
@@ -405,8 +354,7 @@ class BodyContact:
     def _find_by_distances(self, collider: int, skin: SearchedSkin) -> None:
         """Find contacts with an obstacle that implements distances() alone."""
         gaps, normals = self.obstacles[collider].distances(skin.x + self.indentation)
-        nearest = self._contacts.nearest
-        nearest[0] = min(nearest[0], max(gaps.min(), 0.0))
+        self._contacts.nearest[0] = min(self._contacts.nearest[0], max(gaps.min(), 0.0))
         gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation) + skin.starts[collider]
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
@@ -439,8 +387,8 @@ class BodyContact:
         body = self._shapes, skin.x, self.model.thickness, contacts
         loads = system.elastic, system.stiffness, self._fit_work
         self._deepest = float(fit_indentation(*body, *loads, self.indentation))
-        self._overlaps[0] = self._skin.starts
-        for k in {*self._others, *np.flatnonzero(self._overlaps[0]).tolist()}:
+        self.overlaps.depths[:] = self._skin.starts
+        for k in {*self._others, *np.flatnonzero(self._skin.starts).tolist()}:
             gaps = self.obstacles[k].distances(skin.x + self.indentation)[0]
             self._deepest = max(self._deepest, -float(gaps.min()))
 
@@ -496,8 +444,7 @@ class BodyContact:
             out[:] = skin
             return
         np.add(skin, self.indentation, out=out, casting="same_kind")
-        starts = self._skin.starts
-        push_out(self._shapes, self._contacts, starts, self._first_bone, out)
+        push_out(self._shapes, self._contacts, self._skin.starts, self._first_bone, out)
         for k in self._others:
             gaps, normals = self.obstacles[k].distances(out.astype(float))
-            out -= np.minimum(gaps + starts[k], 0.0)[:, None] * normals
+            out -= np.minimum(gaps + self._skin.starts[k], 0.0)[:, None] * normals

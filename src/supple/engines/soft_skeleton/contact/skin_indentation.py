@@ -90,11 +90,11 @@ def fit_indentation(
 ) -> float:
     """Move the indentation at contacts to match the depths that the skin's stiffness gives.
 
-    Return the largest depth in m, beyond the allowance, of a contact of the indented skin. Without the fit, a person lying
-    on the ground was 4 mm inside it between contacts, since the flexibility is that of normal
-    forces on patches, and 27 mm while damped flesh recovered from a fall. `skin` (n̄, 3) is in the
-    world without indentation, `thickness` (n̄,) in m bounds the indentation, and `work` (n̄, 4) is
-    zero before and after.
+    Return the largest depth in m, beyond the allowance, of a contact of the indented skin. Without
+    the fit, a person lying on the ground was 4 mm inside it between contacts, since the flexibility
+    is that of normal forces on patches, and 27 mm while damped flesh recovered from a fall. `skin`
+    (n̄, 3) is in the world without indentation, `thickness` (n̄,) in m bounds the indentation, and
+    `work` (n̄, 4) is zero before and after.
     """
     for _ in range(FITS):
         for c in range(contacts.total[0]):

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from supple.arrays import Bools, Floats, Ints, ShortInts, Singles
 from supple.compiled.simd import LANES
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.linalg.sparse import same_entries
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import Box, Capsule, Convex, Sphere
@@ -205,6 +206,16 @@ def empty_contact_system(size: int, n_points: int, n_outer: int, n_loads: int) -
         np.zeros(n_loads, np.int32),
         np.zeros(n_loads),
         np.zeros(max(size, n_outer, MAX_CONTACTS) + 64),
+    )
+
+
+def skin_flesh(model: SoftSkeletonModel) -> SkinFlesh:
+    """Return the flesh below the skin of a model."""
+    return SkinFlesh(
+        model.thickness,
+        csr_arrays(model.spread),
+        csr_arrays(model.flexibility),
+        csc_arrays(model.motion),
     )
 
 
