@@ -39,8 +39,11 @@ class ContactOptions:
     """Gravity in m/s²: one number (downwards) or X,Y,Z; by default 9.81, which engines without
     contact forces scale by the body's size relative to 2 m."""
     tracking: float | None = None
-    """Frequency in Hz of the springs that pull joints to the motion, 8 by default; 2 is weak, and
-    with 0 the body is limp (soft-skeleton)."""
+    """Frequency in Hz of the springs that pull joints to the motion, instead of the default by
+    --strength; 8 is firm, 2 weak, and with 0 the body is limp (soft-skeleton)."""
+    strength: float | None = None
+    """Least stiffness of these springs in N m/rad per kg beyond the joint, 400 by default, so that
+    fingers bear loads as well as arms (soft-skeleton)."""
     root: Literal["driven", "tracked", "free"] | None = None
     """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
     by springs, as other bones do; free does not follow it (soft-skeleton)."""
@@ -60,6 +63,7 @@ class ContactOptions:
             "friction": (self.friction, _checked_friction),
             "gravity": (self.gravity, _gravity),
             "tracking": (self.tracking, _checked_tracking),
+            "strength": (self.strength, _checked_strength),
             "root": (self.root, str),
             "self_contact": (self.self_contact, bool),
             "joint_limits": (self.joint_limits, lambda on: "motions" if on else None),
@@ -96,6 +100,12 @@ def _checked_tracking(frequency: float) -> float:
     if not 0 <= frequency <= FASTEST:  # nor NaN
         raise SuppleError(f"--tracking {frequency:g}: use 0 (a limp body) to 50 Hz")
     return frequency
+
+
+def _checked_strength(strength: float) -> float:
+    if not 0 <= strength <= LARGEST:  # nor NaN
+        raise SuppleError(f"--strength {strength:g}: use 0 to {LARGEST:g} N m/rad per kg, say 400")
+    return strength
 
 
 def _gravity(text: str) -> list[float]:

@@ -88,7 +88,14 @@ class SoftContact(Protocol):
 
     @property
     def tracking(self) -> float:
-        """Frequency in Hz of the springs to the pose, 0 for none; may be set between steps."""
+        """Frequency in Hz of the springs to the pose, 0 for none; may be set between steps.
+
+        Setting it sets `strength` to 0.
+        """
+
+    @property
+    def strength(self) -> float:
+        """Lower bound of the springs' stiffness, N m/rad per kg; may be set between steps."""
 
     @property
     def root_mode(self) -> str:

@@ -274,3 +274,40 @@ def test_fingers_do_not_pass_through_each_other():
         gone.append(max(end[0] for end in ends))
     assert gone[0] < 0.02
     assert gone[1] > 0.1
+
+
+def pressed_hand(**options: Any) -> tuple[SoftSkeletonSimulator, float]:
+    """A hand that goes 10 mm down onto a table on bent fingers, and the force in N it bears."""
+    model = soft_hand()
+    pose = hand_pose({name: (35.0, 30.0, 20.0, 0.0) for name in ("index", "middle", "ring")})
+    low = float(model.rig(pose)[:, 1].min())
+    table = supple.Plane((0, low - 0.002, 0), (0, 1, 0))
+    sim = SoftSkeletonSimulator(model, obstacles=[table], **options)
+    root = np.eye(4)
+    sim.reset(pose, root)
+    for k in range(120):
+        root[1, 3] = -0.012 * min(k / 45, 1)
+        state = sim.step(pose, root)
+    return sim, float(state.readings["contact_force"][1])
+
+
+def test_a_hand_on_a_table_bears_a_load():
+    assert pressed_hand(tracking=8.0)[1] < 2
+    sim, borne = pressed_hand()
+    assert 0.5 * pressed_hand(tracking=150.0)[1] < borne < pressed_hand(tracking=150.0)[1]
+    assert (sim.tracking, sim.strength) == (8.0, 400.0)
+    assert pressed_hand(strength=50.0)[1] == pytest.approx(borne / 7, rel=0.3)
+
+
+def test_a_given_frequency_and_limpness_have_no_strength():
+    sim = SoftSkeletonSimulator(soft_elbow())
+    assert sim._system._springs.springs[1] > 0
+    sim.tracking = 0.0
+    assert sim.strength == 0
+    assert not sim._system._springs.springs.any()
+    sim = SoftSkeletonSimulator(soft_elbow(), tracking=3.0)
+    omega, inertias = 2 * np.pi * 3.0, soft_elbow().inertias
+    np.testing.assert_array_equal(sim._system._springs.springs, inertias * omega**2)
+    sim.strength = 400.0
+    expected = np.maximum(inertias * omega**2, 400.0 * soft_elbow().borne_masses())
+    np.testing.assert_allclose(sim._system._springs.springs, expected)

@@ -26,6 +26,7 @@ from supple.engines.soft_skeleton.bones.joint_springs import (
     add_joint_terms,
     joint_springs,
     write_torques,
+    write_tracking,
 )
 from supple.engines.soft_skeleton.contact.contact import BodyContact
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, write_orientation
@@ -78,7 +79,7 @@ class BodySystem:
         self._watch, self._found = InversionWatch(energy), np.zeros(3)
         self._away = np.zeros_like(self._points.x)
         self.gravity, self._preload = np.zeros(3), np.zeros(self._m)
-        self._springs = joint_springs(model.inertias, limits)
+        self._springs, self._borne = joint_springs(model.inertias, limits), model.borne_masses()
         self._torques, self._joint_forces = np.zeros((2, len(model.parents), 3))
         self._joint_stiffness = np.zeros((len(model.parents), 3, 3))
         self._held, self._reaction = np.zeros((len(model.parents), 3)), np.zeros(6)
@@ -93,11 +94,10 @@ class BodySystem:
         self._solution = SystemSolution(self._bones, self._m, objects)
         self._weight, self._since = np.zeros(self.size), np.zeros(self.size)
 
-    def set_tracking(self, frequency: float) -> None:
-        """Set critically damped springs from each joint to the pose, by their frequency in Hz."""
-        omega, self._tracking = 2 * math.pi * frequency, frequency
-        self._springs.springs[:] = self.model.inertias * omega**2
-        self._springs.dampers[:] = 2 * self.model.inertias * omega
+    def set_tracking(self, frequency: float, strength: float) -> None:
+        """Set springs to the pose of a frequency in Hz, and at least `strength` in N m/(rad kg)."""
+        self._tracking = frequency
+        write_tracking(self._springs, self.model.inertias, frequency, strength * self._borne)
 
     def set_joints(self, stiffness: float, damping: float) -> None:
         """Set springs of the joints to the bind pose, and their dampers, by frequencies in Hz."""
@@ -166,7 +166,7 @@ class BodySystem:
         self._target_first = target_before
         self._tau = self._world.begin(integrator, h)
         self._flesh.begin(integrator, h)
-        self._contact.begin()
+        self._contact.begin(h)
         self._contact.motion.begin(integrator, h)
         self._h = h
         chain.slides[:] = target.slides
@@ -211,7 +211,8 @@ class BodySystem:
         if pushed is not None:
             _add_pushes(skin.posed(chain, self.phi), *pushed, gradient)
         damping = max(self._beta, CONTACT_DAMPING) / self._h
-        self._contact.add(skin, chain, self.phi, self._since, damping, gradient, hessian)
+        body = skin, chain, target, self.phi, self._since
+        self._contact.add(*body, damping, gradient, hessian)
 
     def _add_weight(self) -> None:
         """Add gravity, except its torques on joints that track a pose, which muscles would hold."""

@@ -237,6 +237,15 @@ class SoftSkeletonModel(StoredModel):
         total = sum(sp.diags_array(self.normals[:, i]) @ each for i, each in enumerate(self.motion))
         return sp.csr_array(0.5 * (total + total.T))
 
+    def borne_masses(self) -> Floats:
+        """Return the mass (K,) in kg that each joint bears: that of its bone and all below it."""
+        table = self.points.weights, self.points.bones, self.points.bone_starts
+        shares = sp.csr_array(table, (len(self.masses), len(self.parents)))
+        masses: Floats = shares.T @ self.masses
+        for bone in range(len(masses) - 1, 0, -1):
+            masses[self.parents[bone]] += masses[bone]
+        return masses
+
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:
         """Return the model with these fields; raise FormatError for an inconsistent file."""

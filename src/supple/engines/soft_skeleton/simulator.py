@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import checked_count, checked_number, owned_array, shown
+from supple.checks import checked_count, owned_array, shown
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
@@ -32,8 +32,10 @@ from supple.engines.soft_skeleton.step_inputs import (
     SoftSkeletonOptions,
     between_roots,
     checked_objects,
+    checked_tracking,
     not_negative,
     positive_seconds,
+    tracking_of,
 )
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Obstacle, checked_obstacles
@@ -71,7 +73,11 @@ class SoftSkeletonSimulator(ContactSimulator):
     iterations
         Newton iterations per sub-step, up to `most_iterations` if contacts change.
     tracking
-        Frequency in Hz of critically damped springs from each joint to the pose; 0 for a limp body.
+        Frequency in Hz of critically damped springs from each joint to the pose, 8 by default; 0
+        for a limp body.
+    strength
+        Lower bound of these springs' stiffness, in N m/rad per kg beyond the joint: without it
+        light limbs, such as fingers, bear nothing. By default 400, or 0 if `tracking` is given.
     root
         ``"driven"``: the first bone follows pose and root exactly; ``"tracked"``: by springs;
         ``"free"``.
@@ -136,7 +142,8 @@ class SoftSkeletonSimulator(ContactSimulator):
         self.phi = self._system.phi
         self._inputs = CharacterInputs(model)
         self._correction = skin_correction(model.rig, self._bones, model.skin)
-        self.tracking, self.root_mode = chosen.tracking, chosen.root
+        self.tracking, self.strength = tracking_of(chosen)
+        self.root_mode = chosen.root
         self.gravity = chosen.gravity
         self._obstacles = checked_obstacles(obstacles)
         self._contact.set_colliders(self._obstacles, checked_objects(objects))
@@ -160,17 +167,26 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     @property
     def tracking(self) -> float:
-        """Frequency in Hz of the springs to the pose; may be set between steps."""
+        """Frequency in Hz of the springs to the pose; may be set between steps.
+
+        Setting it sets `strength` to 0.
+        """
         return self._tracking
 
     @tracking.setter
     def tracking(self, frequency: float) -> None:
-        self._tracking = checked_number("tracking", frequency)
-        if not 0 <= self._tracking <= 1000:
-            raise SuppleError(
-                f"tracking is {self._tracking:g} Hz; use 0 for a limp body, or up to 1000"
-            )
-        self._system.set_tracking(self._tracking)
+        self._tracking = checked_tracking(frequency)
+        self.strength = 0.0
+
+    @property
+    def strength(self) -> float:
+        """Lower bound of the springs' stiffness, N m/rad per kg; may be set between steps."""
+        return self._strength
+
+    @strength.setter
+    def strength(self, strength: float) -> None:
+        self._strength = not_negative("strength", strength, " N m/(rad kg)")
+        self._system.set_tracking(self._tracking, self._strength)
 
     @property
     def root_mode(self) -> str:
@@ -285,6 +301,8 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
+        if self._contact.overlaps.is_new:
+            self._contact.start(self._skin, self._root_mode == "driven", refuse=self._steps == 0)
         loads = loads if loads is not None and len(loads[0]) else None
         count = max(1, math.ceil(self._dt / self._longest - 1e-6))
         count = max(count, self._contact.substeps(self._dt, self._system.speed))

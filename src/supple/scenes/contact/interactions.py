@@ -17,8 +17,6 @@ from supple.scenes.modelling.sculpting import ramp
 
 #: Mass of a tennis ball, in kg.
 BALL_MASS = 0.058
-#: Tracking rate of the fingers in 1/s; slower springs press too little, as fingers are light.
-STRONG = 60.0
 #: Height of the bench in m.
 BENCH = 0.45
 #: Weight of the person in N, and stiffness of a rope in N/m.
@@ -37,7 +35,7 @@ def hand_ball() -> ContactScene:
         shown.character.motions["grasp"],
         obstacles=(stand, props.floor(y - radius - 0.06)),
         objects=(props.ball((x, y, z), radius, BALL_MASS),),
-        options={"tracking": STRONG, "friction": 0.8},
+        options={"friction": 0.8},
         azimuth=-35.0,
     )
 
@@ -64,7 +62,6 @@ def hand_pin() -> ContactScene:
         line.held(pose, "pricked"),
         objects=(props.pin(path(0.0)[:3, 3]),),
         led={"pin": path},
-        options={"tracking": STRONG},
         azimuth=-60.0,
     )
 
@@ -92,7 +89,7 @@ def hand_bars() -> ContactScene:
         shown,
         line.held(pose, "slide", line.roots(keys)),
         obstacles=props.bars(first, (-0.018, 0, 0), (0, 0, 0.06), 13, radius),
-        options={"tracking": STRONG, "friction": 0.3},
+        options={"friction": 0.3},
         azimuth=-30.0,
     )
 

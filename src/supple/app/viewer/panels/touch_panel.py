@@ -45,6 +45,7 @@ class TouchPanel:
         simulator = self._actor.simulator
         self._follow = simulator.tracking > 0
         tracking = simulator.tracking if self._follow else USUAL_TRACKING
+        self._least = simulator.strength  # until the slider selects a frequency
         self._tracking = clamped(tracking, *TRACKING[:2])
         self._strength = float(np.linalg.norm(simulator.gravity))
         self._nodes: list[Any] = []
@@ -64,7 +65,7 @@ class TouchPanel:
             self._track()
 
         def put_tracking(frequency: float) -> None:
-            self._tracking = frequency
+            self._tracking, self._least = frequency, 0.0
             self._track()
 
         hint = "Off: the body is limp"
@@ -97,7 +98,9 @@ class TouchPanel:
         yield Row("Unposed flesh", *attribute(lambda: self._unposed, "visible"), hint)
 
     def _track(self) -> None:
-        self._actor.simulator.tracking = self._tracking if self._follow else 0.0
+        simulator = self._actor.simulator
+        simulator.tracking = self._tracking if self._follow else 0.0
+        simulator.strength = self._least if self._follow else 0.0
 
     def _put_gravity(self, direction: str) -> None:
         vector = np.array(DIRECTIONS[direction])

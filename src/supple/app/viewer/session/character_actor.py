@@ -390,7 +390,8 @@ class CharacterActor(Actor):
         old = self.simulator
         kept = {name: getattr(old, name) for name in PRESERVED if ENGINE_PARTS[name] in self.parts}
         if "touch" in self.parts:
-            kept |= {"tracking": old.tracking, "gravity": old.gravity, "root": old.root_mode}
+            kept |= {"tracking": old.tracking, "strength": old.strength}
+            kept |= {"gravity": old.gravity, "root": old.root_mode}
         self.simulator = bake_simulator(self.model, dt, **(self.flesh | kept))
         self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):

@@ -169,6 +169,12 @@ def _place_some(body: PosedPoints, points: Ints, out: Floats) -> None:
 
 @compiled_fused_inline
 def _place_one(body: PosedPoints, i: int, out: Floats) -> None:
+    out[i, 0], out[i, 1], out[i, 2] = posed_point(body, i)
+
+
+@compiled_fused_inline
+def posed_point(body, i):  # type: ignore[no-untyped-def]
+    """Return the coordinates of point i, placed by bones and flesh."""
     tables, rotations, translations = body.tables, body.rotations, body.translations
     x, y, z = _unposed(body, i)
     a = b = c = 0.0
@@ -178,7 +184,7 @@ def _place_one(body: PosedPoints, i: int, out: Floats) -> None:
         a += w * (G[0, 0] * x + G[0, 1] * y + G[0, 2] * z + t[0])
         b += w * (G[1, 0] * x + G[1, 1] * y + G[1, 2] * z + t[1])
         c += w * (G[2, 0] * x + G[2, 1] * y + G[2, 2] * z + t[2])
-    out[i, 0], out[i, 1], out[i, 2] = a, b, c
+    return a, b, c
 
 
 @compiled_fused

@@ -20,6 +20,8 @@ from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.errors import SuppleError
 from supple.rig.motion.motion import Motion
 
+#: Highest frequency in Hz of springs to the pose.
+HIGHEST = 1000.0
 #: Frequency in Hz of the springs that enforce joint limits.
 LIMIT_FREQUENCY = 30.0
 #: Angle in rad beyond which springs towards the pose have constant torque, so that a body that
@@ -114,6 +116,20 @@ def joint_springs(inertias: Floats, limits: JointLimits) -> JointSprings:
     springs, dampers, drags, rest = np.zeros((4, len(inertias)))
     stops = inertias * (2 * math.pi * LIMIT_FREQUENCY) ** 2
     return JointSprings(springs, dampers, drags, rest, *limits[:2], stops, limits.yields)
+
+
+def write_tracking(joints: JointSprings, inertias: Floats, frequency: float, least: Floats) -> None:
+    """Write critically damped springs towards the pose, by a frequency in Hz.
+
+    They have at least the stiffness `least` (K,) in N m/rad, up to that of the `HIGHEST` frequency.
+    """
+    omega = 2 * math.pi * frequency
+    joints.springs[:] = inertias * omega**2
+    joints.dampers[:] = 2 * inertias * omega
+    least = np.minimum(least, inertias * (2 * math.pi * HIGHEST) ** 2)
+    stronger = least > joints.springs
+    joints.springs[stronger] = least[stronger]
+    joints.dampers[stronger] = 2 * np.sqrt(inertias * least)[stronger]
 
 
 @compiled

@@ -32,6 +32,9 @@ class RigBones:
     Rotations are relative to the bind pose: x = G_k X + t_k for vertices X of that pose. Many files
     rest in another pose. `joints` (K, 3) are positions in the bind pose, `joint_indices` (K,)
     indices in the rig's skeleton, `weights` (n̄, K) the skinning weights; parents precede children.
+
+    Of several joints without a parent, the one with most skin below it is the first bone. Each
+    other one follows the bone that it shares most skin with, by the offset that the rig gives it.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -43,13 +46,20 @@ class RigBones:
             )
         self._rig, self._core, skeleton = rig, core, core.rig.skeleton
         weights = sp.csc_array(core.rig.weight_matrix())
-        self.joint_indices: Ints = _moving(skeleton.parents, np.diff(weights.indptr) > 0)
+        moving = _moving(skeleton.parents, np.diff(weights.indptr) > 0)
         place = np.full(skeleton.n_joints + 1, -1, np.int64)
-        place[self.joint_indices] = np.arange(len(self.joint_indices))
+        place[moving] = np.arange(len(moving))
+        parents: Ints = place[skeleton.parents[moving]]
+        order = np.arange(len(moving))
+        #: Bones, other than the first, whose joints have no parent among the bones.
+        self._roots: Ints = np.zeros(0, np.int64)
+        if (parents < 0).sum() > 1:
+            joined, order = _joined(parents, sp.csr_array(weights[:, moving]))
+            place[order], place[-1] = np.arange(len(order)), -1
+            self._roots = np.flatnonzero(parents[order] < 0)[1:]
+            parents = place[joined[order]]
+        self.parents, self.joint_indices = parents, moving[order]
         self.names: Sequence[str] = tuple(skeleton.names[joint] for joint in self.joint_indices)
-        self.parents: Ints = place[skeleton.parents[self.joint_indices]]
-        if (self.parents < 0).sum() != 1:
-            raise SuppleError("the skeleton has several roots that move skin; give them one parent")
         bind: Floats = np.linalg.inv(core.rig.inverse_bind[self.joint_indices]).astype(np.float64)
         self.joints: Floats = bind[:, :3, 3].copy()
         self._bound = _rotations(bind[:, :3, :3])
@@ -107,9 +117,15 @@ class RigBones:
         _write_vectors(self._rest_inverse @ np.swapaxes(frames, 1, 2) @ world, vectors)
         rows = self._entries[:, :3]
         pose[rows[rows >= 0]] = vectors[rows >= 0]
-        rows = self._entries[0, 3:6]
-        if (rows >= 0).all():
-            pose[rows] = pose[rows] + self._shift(above, first)
+        firsts = [first]
+        if len(self._roots):
+            chain = BoneChain(self.parents, self.joints)
+            chain.place(rotations, first, self.rotations(near)[2])
+            firsts += list(chain.positions[self._roots])
+        for bone, position in zip((0, *self._roots), firsts, strict=True):
+            rows = self._entries[bone, 3:6]
+            if (rows >= 0).all():
+                pose[rows] = pose[rows] + self._shift(above, bone, position)
         result[self._core.entries] = pose
         return result
 
@@ -142,10 +158,10 @@ class RigBones:
         above = np.swapaxes(self._bound[self.parents[bones]], 1, 2)
         return bones, self._rest_inverse[bones] @ above, self._bound[bones]
 
-    def _shift(self, above: Floats, first: Floats) -> Floats:
-        """Return the change of the first joint's offset, in its parent's axes, to reach `first`."""
-        parent = self._core.rig.skeleton.parents[self.joint_indices[0]]
-        move = first - above[self.joint_indices[0], :3, 3]
+    def _shift(self, above: Floats, bone: int, position: Floats) -> Floats:
+        """Return the change of a joint's offset, in its parent's axes, to reach `position`."""
+        parent = self._core.rig.skeleton.parents[self.joint_indices[bone]]
+        move = position - above[self.joint_indices[bone], :3, 3]
         if parent < 0:
             return move
         shift: Floats = np.linalg.solve(above[parent, :3, :3], move).astype(np.float64)
@@ -286,6 +302,34 @@ def _moving(parents: Ints, used: Floats) -> Ints:
     while len(moving) > 1 and not used[moving[0]] and (parents[moving] == moving[0]).sum() == 1:
         moving = moving[1:]
     return moving
+
+
+def _joined(parents: Ints, weights: sp.csr_array) -> tuple[Ints, Ints]:
+    """Return parents (K,) with a single root, and the bones in an order that follows them.
+
+    The root is that with most skin below it, by `weights` (n̄, K). The others are joined to it one
+    by one, the one first that shares most skin with a bone that is joined already.
+    """
+    parents, shared = parents.copy(), (weights.T @ weights).toarray()
+    roots = np.arange(len(parents))
+    for k, parent in enumerate(parents):
+        if parent >= 0:
+            roots[k] = roots[parent]
+    skin = np.bincount(roots, np.asarray(weights.sum(axis=0)).ravel(), len(parents))
+    first = int(skin.argmax())
+    joined = roots == first
+    while not joined.all():
+        between = np.where(joined[:, None] & ~joined, shared, -1.0)
+        bone, other = np.unravel_index(between.argmax(), between.shape)
+        root = roots[other]
+        parents[root] = bone if between[bone, other] > 0 else first
+        joined |= roots == root
+    order, listed = [first], np.arange(len(parents)) == first
+    while len(order) < len(parents):
+        ready = np.flatnonzero(~listed & listed[parents] & (parents >= 0))
+        listed[ready] = True
+        order += ready.tolist()
+    return parents, np.array(order, np.int64)
 
 
 @compiled

@@ -39,7 +39,7 @@ class SkinPatches(NamedTuple):
     ranks: Ints  # (n̄,) rank of each vertex in the order of the search
     balls: Floats  # (p, 4) centres and radii of bounding balls, written by `bound_patches`
     hits: Bools  # (n̄,) work: whether a vertex is inside a collider, by rank
-    gaps: Floats  # (n̄, 4) work: signed distance and normal
+    gaps: Floats  # (n̄, 5) work: gap beyond the allowance, normal, and allowance
 
 
 def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> SkinPatches:
@@ -73,7 +73,7 @@ def skin_patches(rest: Floats, triangles: Ints, order: Ints, sampled: int) -> Sk
         ranks,
         np.zeros((len(lists), 4)),
         np.zeros(n, np.bool_),
-        np.zeros((n, 4)),
+        np.zeros((n, 5)),
     )
 
 

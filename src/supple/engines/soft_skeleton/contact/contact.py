@@ -36,20 +36,19 @@ from supple.engines.soft_skeleton.contact.skin_indentation import (
     fit_indentation,
     write_indentation,
 )
+from supple.engines.soft_skeleton.contact.start_overlaps import StartOverlaps
 from supple.engines.soft_skeleton.contact.tables import (
     Colliders,
     ContactLaw,
     Contacts,
     ContactSet,
     ObjectSamples,
-    SkinFlesh,
     add_normal_forces,
-    csc_arrays,
-    csr_arrays,
     empty_contact_set,
     empty_contact_system,
     half_extents,
     skin_contacts,
+    skin_flesh,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.mesh.obstacles import OTHER, Capsule, Obstacle
@@ -90,6 +89,7 @@ class BodyContact:
         #: (n̄, 3) displacement of the skin by contact, added to bones and handles, in the world.
         self.indentation = np.zeros((n, 3))
         self._indentation_work, self._fit_work = (np.zeros(p), np.zeros((p, 3))), np.zeros((n, 4))
+        self._no_flesh = np.zeros(len(model.stiffness))
         no_capsules: list[Capsule] = []
         self._parts = no_capsules, np.zeros(0, np.int64), np.zeros((0, n), bool)
         if self_contact:
@@ -106,13 +106,13 @@ class BodyContact:
             cuts=np.zeros(0, np.int64),
             first_part=n,
             allowed=self._parts[2],
+            bones=self._parts[1],
+            rig=BodyPoints(skin).posed(BoneChain(model.parents, model.joints), self._no_flesh),
+            starts=np.zeros(0),
         )
-        self._flesh = SkinFlesh(
-            model.thickness,
-            csr_arrays(model.spread),
-            csr_arrays(model.flexibility),
-            csc_arrays(model.motion),
-        )
+        # Vertices in contact when other obstacles were set.
+        self._touched, self._contacts = np.zeros(n, bool), empty_contact_set(n)
+        self._flesh = skin_flesh(model)
         self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
         self.objects: tuple[RigidObject, ...] = ()
         self._first: list[tuple[Floats, ...]] = []
@@ -184,7 +184,10 @@ class BodyContact:
     def _allocate(self) -> None:
         """Allocate storage for contacts with the colliders, without any contact yet."""
         n = len(self.model.skin.rest)
+        self._touched[self._contacts.members[: self._contacts.starts[self.count]]] = True
         self._contacts = empty_contact_set(n)
+        self.overlaps = StartOverlaps(self.model, self.owners, len(self._shapes.kinds))
+        self._skin = self._skin._replace(starts=self.overlaps.depths.copy())
         self.indentation[:], self._deepest = 0.0, 0.0
         self._were, self.part, self.part_before = np.zeros((len(self.objects), 3)), 1.0, 0.0
         self.end_step()
@@ -212,8 +215,15 @@ class BodyContact:
             count = max(count, dt * speed / (0.5 * thin))
         return math.ceil(min(count, MAX_SUBSTEPS) - 1e-9)
 
-    def begin(self) -> None:
-        """Begin a stage: mark all contacts as not released."""
+    def start(self, skin: BodyPoints, driven: bool, refuse: bool) -> None:
+        """Measure how deep the skin is in new obstacles; see `StartOverlaps.measure`."""
+        free = (self.model.areas > 0) & ~self._touched
+        self.overlaps.measure(self.obstacles, skin.x + self.indentation, free, driven, refuse)
+        self._touched[:] = False
+
+    def begin(self, h: float) -> None:
+        """Begin a stage of h seconds: mark all contacts as not released."""
+        self._skin.starts[:] = self.overlaps.after(h)
         released = self._system.released_list
         self._system.released[released[1 : 1 + released[0]]] = False
         released[0] = 0
@@ -235,6 +245,8 @@ class BodyContact:
                 rigid.place, rigid.velocity, rigid.spin = place, velocity, spin
         self.end_step()
         self.indentation[:], self._deepest = 0.0, 0.0
+        self.overlaps.reset()
+        self._skin.starts[:], self._touched[:] = 0.0, False
         self._contacts.total[0] = self._system.active[0] = self._system.anchored[0] = 0
         self._contacts.nearest[0] = 0.0
         self._system.anchor_colliders[:], self._system.normal_forces[:] = -1, 0.0
@@ -246,6 +258,7 @@ class BodyContact:
         arrays: dict[str, Any] = {"indentation": self.indentation, "penetration": self._deepest}
         arrays |= {name: getattr(self._contacts, name) for name in _CONTACTS}
         arrays |= {name: getattr(self._system, name) for name in _SYSTEM}
+        arrays["overlaps"] = self.overlaps.arrays
         arrays["nearest"] = np.minimum(self._contacts.nearest, 1e30)  # finite
         arrays["places"] = np.array([each.place for each in self.objects]).reshape(-1, 4, 4)
         arrays |= {f"motion.{name}": a for name, a in self.motion.state_arrays().items()}
@@ -254,6 +267,8 @@ class BodyContact:
     def set_state(self, state: State, chain: BoneChain) -> None:
         """Set the arrays that `state_arrays` returned."""
         self.indentation[:], self._deepest = state["indentation"], float(state["penetration"])
+        self.overlaps.arrays = state["overlaps"]
+        self._skin.starts[:] = self.overlaps.depths
         for name in _CONTACTS:
             getattr(self._contacts, name)[...] = state[name]
         for name in _SYSTEM:
@@ -305,6 +320,7 @@ class BodyContact:
         self,
         skin: BodyPoints,
         chain: BoneChain,
+        target: BoneChain,
         phi: Floats,
         since: Floats,
         damping: float,
@@ -313,14 +329,15 @@ class BodyContact:
     ) -> None:
         """Find the contacts of skin and colliders, and add their forces to the system.
 
-        `since` is the change (N,) of the coordinates since the step began; `damping` is β/h. Terms
-        are added to `gradient` (N,) and the upper triangle of `hessian` (N, N).
+        Parts of the body touch where they are deeper in each other than at the bones of `target`,
+        without flesh. `since` is the change (N,) of the coordinates since the step began; `damping`
+        is β/h. Terms are added to `gradient` (N,) and the upper triangle of `hessian` (N, N).
         """
         self._damping = damping
         if self.nothing:
             return
         self.place(chain)
-        searched = self._skin._replace(x=skin.x)
+        searched = self._skin._replace(x=skin.x, rig=skin.posed(target, self._no_flesh))
         firsts = self._first_object, self._first_bone
         find_contacts(searched, self._samples, *firsts, self._contacts)
         for k in self._others:
@@ -337,9 +354,8 @@ class BodyContact:
     def _find_by_distances(self, collider: int, skin: SearchedSkin) -> None:
         """Find contacts with an obstacle that implements distances() alone."""
         gaps, normals = self.obstacles[collider].distances(skin.x + self.indentation)
-        nearest = self._contacts.nearest
-        nearest[0] = min(nearest[0], max(gaps.min(), 0.0))
-        gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation)
+        self._contacts.nearest[0] = min(self._contacts.nearest[0], max(gaps.min(), 0.0))
+        gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation) + skin.starts[collider]
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
 
     def apply_change(self, change: Floats) -> float:
@@ -371,7 +387,8 @@ class BodyContact:
         body = self._shapes, skin.x, self.model.thickness, contacts
         loads = system.elastic, system.stiffness, self._fit_work
         self._deepest = float(fit_indentation(*body, *loads, self.indentation))
-        for k in self._others:
+        self.overlaps.depths[:] = self._skin.starts
+        for k in {*self._others, *np.flatnonzero(self._skin.starts).tolist()}:
             gaps = self.obstacles[k].distances(skin.x + self.indentation)[0]
             self._deepest = max(self._deepest, -float(gaps.min()))
 
@@ -427,7 +444,7 @@ class BodyContact:
             out[:] = skin
             return
         np.add(skin, self.indentation, out=out, casting="same_kind")
-        push_out(self._shapes, self._contacts, self._first_bone, out)
+        push_out(self._shapes, self._contacts, self._skin.starts, self._first_bone, out)
         for k in self._others:
             gaps, normals = self.obstacles[k].distances(out.astype(float))
-            out -= np.minimum(gaps, 0.0)[:, None] * normals
+            out -= np.minimum(gaps + self._skin.starts[k], 0.0)[:, None] * normals

@@ -9,6 +9,7 @@ import numpy as np
 
 from supple.arrays import Bools, Floats, Ints, Singles
 from supple.compiled.jit import compiled_fused
+from supple.engines.soft_skeleton.bones.body_points import PosedPoints, posed_point
 from supple.engines.soft_skeleton.contact.body_geometry import SkinPatches, bound_patches, patch_gap
 from supple.engines.soft_skeleton.contact.tables import MAX_CONTACTS, ContactSet, ObjectSamples
 from supple.mesh.obstacles import CAPSULE
@@ -22,6 +23,8 @@ MAX_FINE_CONTACTS = 128
 SELF_CONTACT_POINTS = 600
 #: Largest number of subdivisions of an edge for colliders smaller than it.
 FINEST = 6
+#: Relative increase of the depth that the rig itself has, which makes rounding errors no contacts.
+ROUNDING = 1e-6
 #: Depth in m from which a contact has its full area.
 FULL_DEPTH = 2e-3
 
@@ -39,6 +42,9 @@ class SearchedSkin(NamedTuple):
     cuts: Ints  # (colliders,) subdivisions of the triangles' edges, see `find_contacts`
     first_part: int  # number of the first part of a triangle, see `ContactSet`
     allowed: Bools  # (bones, n̄) vertices that may touch a bone's capsule; no rows: no self-contact
+    bones: Ints  # (bones,) index of each capsule's bone
+    rig: PosedPoints  # skin of the rig's own pose, to which the bones are tracked
+    starts: Floats  # (colliders,) depths in m that are left of overlaps at the start
 
 
 @compiled_fused
@@ -48,7 +54,9 @@ def find_contacts(
     """Find points of the skin, and samples of objects, inside colliders.
 
     Objects are colliders from `first_object` on, bones from `first_bone` on. Colliders touch the
-    skin with the indentation of the step before; depths count from the skin without it. With one
+    skin with the indentation of the step before; depths count from the skin without it, and beyond
+    an allowance: the depth in a bone's capsule that the rig itself has, or what is left of an
+    obstacle's overlap at the start. With one
     subdivision of its edges (`cuts`) the vertices touch the collider, with more the centres of the
     parts of triangles.
     """
@@ -65,9 +73,9 @@ def find_contacts(
             for k in range(min(len(order), SELF_CONTACT_POINTS) if bone >= 0 else len(order)):
                 if patches.hits[k]:
                     patches.hits[k] = False
-                    gap, p, q, r = patches.gaps[k]
+                    gap = patches.gaps[k]
                     total = add_vertex_contact(
-                        out, total, first, order[k], collider, gap, p, q, r, skin.x, skin.areas
+                        out, total, first, order[k], collider, gap, skin.x, skin.areas
                     )
         if collider < first_bone:
             is_round = collider >= first_object and shapes.kinds[collider] <= CAPSULE
@@ -94,7 +102,7 @@ def _find_samples(
         gap -= radii[s]
         # Two round objects would be counted twice, once from each side.
         if gap < 0 and not (is_round and radii[s] > 0 and owners[s] > collider):
-            c = _append(out, n_skin + s, collider, gap, p, q, r)
+            c = _append(out, n_skin + s, collider, gap, p, q, r, 0.0)
             for i in range(3):
                 out.corners[c, i], out.barycentric[c, i] = 0, 0.0
             out.positions[c, 0], out.positions[c, 1] = x - radii[s] * p, y - radii[s] * q
@@ -128,11 +136,34 @@ def _find_vertices(skin: SearchedSkin, collider: int, bone: int, out: ContactSet
                 continue
             gap, p, q, r = signed_distance(shapes, collider, x, y, z)
             gap -= p * indentation[v, 0] + q * indentation[v, 1] + r * indentation[v, 2]
+            if gap >= 0:
+                continue
+            allowance = skin.starts[collider]
+            if bone >= 0:
+                allowance = (1.0 + ROUNDING) * _rig_depth(skin, collider, skin.bones[bone], v)
+            gap += allowance
             if gap < 0:
                 entry = patches.gaps[patches.ranks[v]]
-                entry[0], entry[1], entry[2], entry[3] = gap, p, q, r
+                entry[0], entry[1], entry[2], entry[3], entry[4] = gap, p, q, r, allowance
                 patches.hits[patches.ranks[v]] = some = True
     return some
+
+
+@compiled_fused
+def _rig_depth(skin: SearchedSkin, collider: int, bone: int, v: int) -> float:
+    """Return the depth in m of vertex v in a bone's capsule in the rig's own pose; 0 outside."""
+    G, t = skin.rig.rotations[bone], skin.rig.translations[bone]
+    R, s = skin.shapes.rotations[collider], skin.shapes.translations[collider]
+    x, y, z = posed_point(skin.rig, v)
+    x, y, z = x - t[0], y - t[1], z - t[2]
+    p = G[0, 0] * x + G[1, 0] * y + G[2, 0] * z
+    q = G[0, 1] * x + G[1, 1] * y + G[2, 1] * z
+    r = G[0, 2] * x + G[1, 2] * y + G[2, 2] * z
+    # Capsules are placed by their bones: at the same place relative to the bone as it is now.
+    x = R[0, 0] * p + R[0, 1] * q + R[0, 2] * r + s[0]
+    y = R[1, 0] * p + R[1, 1] * q + R[1, 2] * r + s[1]
+    z = R[2, 0] * p + R[2, 1] * q + R[2, 2] * r + s[2]
+    return max(-signed_distance(skin.shapes, collider, x, y, z)[0], 0.0)
 
 
 @compiled_fused
@@ -174,12 +205,14 @@ def _find_triangle_parts(
         m = u * indentation[a, 2] + v * indentation[b, 2] + w * indentation[c, 2]
         gap, p, q, r = signed_distance(skin.shapes, collider, x + i, y + j, z + m)
         gap -= p * i + q * j + r * m
+        gap += skin.starts[collider]
         if gap >= 0 or area == 0 or total + 3 > len(out.loads):
             continue
         if out.total[0] >= MAX_CONTACTS or out.total[0] - first >= MAX_FINE_CONTACTS:
             out.total[0] = first
             return -1
-        place = _append(out, skin.first_part + FINEST**2 * t + k, collider, gap, p, q, r)
+        point, allowance = skin.first_part + FINEST**2 * t + k, skin.starts[collider]
+        place = _append(out, point, collider, gap, p, q, r, allowance)
         out.positions[place, 0], out.positions[place, 1], out.positions[place, 2] = x, y, z
         out.corners[place, 0], out.corners[place, 1], out.corners[place, 2] = a, b, c
         out.barycentric[place, 0], out.barycentric[place, 1], out.barycentric[place, 2] = u, v, w
@@ -226,19 +259,19 @@ def add_vertex_contact(
     first: int,
     v: int,
     collider: int,
-    gap: float,
-    p: float,
-    q: float,
-    r: float,
+    gap: Floats,
     skin: Floats,
     areas: Floats,
 ) -> int:
-    """Add a vertex as a contact, or to the nearest of many contacts; return the new `total`."""
+    """Add a vertex as a contact, or to the nearest of many contacts; return the new `total`.
+
+    `gap` (5,) is as in `SkinPatches.gaps`.
+    """
     if total + 3 >= len(out.loads):
         out.full[0] = True
         return total
     if out.total[0] - first < MAX_PER_COLLIDER and out.total[0] < MAX_CONTACTS:
-        owner = _append(out, v, collider, gap, p, q, r)
+        owner = _append(out, v, collider, gap[0], gap[1], gap[2], gap[3], gap[4])
         for i in range(3):
             out.positions[owner, i] = skin[v, i]
             out.corners[owner, i], out.barycentric[owner, i] = v, 1.0 if i == 0 else 0.0
@@ -253,7 +286,7 @@ def add_vertex_contact(
                 best, owner = squared, c
         if owner < 0:
             return total
-    area = areas[v] * _depth_weight(gap)
+    area = areas[v] * _depth_weight(gap[0])
     out.touching[0, total], out.touching[1, total], out.loads[total] = v, owner, area
     out.areas[owner] += area
     return total + 1
@@ -271,9 +304,17 @@ def _depth_weight(gap: float) -> float:
 
 @compiled_fused
 def _append(
-    out: ContactSet, point: int, collider: int, gap: float, p: float, q: float, r: float
+    out: ContactSet,
+    point: int,
+    collider: int,
+    gap: float,
+    p: float,
+    q: float,
+    r: float,
+    allowance: float,
 ) -> int:
     c = out.total[0]
+    out.allowances[c] = allowance
     out.areas[c] = 0.0
     out.points[c], out.colliders[c], out.depths[c] = point, collider, -gap
     out.normals[c, 0], out.normals[c, 1], out.normals[c, 2] = p, q, r
@@ -302,8 +343,13 @@ def gather_members(out: ContactSet, total: int) -> None:
 
 
 @compiled_fused
-def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: Singles) -> None:
-    """Project vertices (n̄, 3) out of the obstacles and objects that are in contact."""
+def push_out(
+    shapes: ShapeTables, contacts: ContactSet, starts: Floats, first_bone: int, skin: Singles
+) -> None:
+    """Project vertices (n̄, 3) out of the obstacles and objects that are in contact.
+
+    They may stay as deep as overlaps at the start are, `starts` (colliders,) in m.
+    """
     for collider in range(first_bone):
         touched = False
         for c in range(contacts.total[0]):
@@ -315,6 +361,7 @@ def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: S
             x, y, z = float(skin[v, 0]), float(skin[v, 1]), float(skin[v, 2])
             if (x - cx) ** 2 + (y - cy) ** 2 + (z - cz) ** 2 <= reach:
                 gap, p, q, r = signed_distance(shapes, collider, x, y, z)
+                gap += starts[collider]
                 if gap < 0:
                     skin[v, 0], skin[v, 1] = x - gap * p, y - gap * q
                     skin[v, 2] = z - gap * r
@@ -323,7 +370,10 @@ def push_out(shapes: ShapeTables, contacts: ContactSet, first_bone: int, skin: S
 def add_distance_contacts(
     contacts: ContactSet, skin: SearchedSkin, collider: int, gaps: Floats, normals: Floats
 ) -> None:
-    """Add contacts with a collider at vertices of negative `gaps` (n̄,), with normals (n̄, 3)."""
+    """Add contacts with a collider at vertices of negative `gaps` (n̄,), with normals (n̄, 3).
+
+    The gaps include what is left of the overlap at the start.
+    """
     first = int(contacts.total[0])
     total = int(contacts.starts[first])
     # Vertices that are gathered already stay with their contacts.
@@ -331,7 +381,10 @@ def add_distance_contacts(
     lengths = np.diff(contacts.starts[: first + 1])
     contacts.touching[1, :total] = np.repeat(np.arange(first), lengths)
     contacts.loads[:total] = contacts.fractions[:total] * np.repeat(contacts.areas[:first], lengths)
+    allowances = np.full(len(gaps), skin.starts[collider])
+    entries = np.column_stack([gaps, normals, allowances])
     for v in skin.order[((gaps < 0) & (skin.areas > 0))[skin.order]]:
-        gap = gaps[v], *normals[v]
-        total = add_vertex_contact(contacts, total, first, v, collider, *gap, skin.x, skin.areas)
+        total = add_vertex_contact(
+            contacts, total, first, v, collider, entries[v], skin.x, skin.areas
+        )
     gather_members(contacts, total)

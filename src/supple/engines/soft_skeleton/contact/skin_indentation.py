@@ -90,11 +90,11 @@ def fit_indentation(
 ) -> float:
     """Move the indentation at contacts to match the depths that the skin's stiffness gives.
 
-    Return the largest depth in m of a contact of the indented skin. Without the fit, a person lying
-    on the ground was 4 mm inside it between contacts, since the flexibility is that of normal
-    forces on patches, and 27 mm while damped flesh recovered from a fall. `skin` (n̄, 3) is in the
-    world without indentation, `thickness` (n̄,) in m bounds the indentation, and `work` (n̄, 4) is
-    zero before and after.
+    Return the largest depth in m, beyond the allowance, of a contact of the indented skin. Without
+    the fit, a person lying on the ground was 4 mm inside it between contacts, since the flexibility
+    is that of normal forces on patches, and 27 mm while damped flesh recovered from a fall. `skin`
+    (n̄, 3) is in the world without indentation, `thickness` (n̄,) in m bounds the indentation, and
+    `work` (n̄, 4) is zero before and after.
     """
     for _ in range(FITS):
         for c in range(contacts.total[0]):
@@ -153,14 +153,15 @@ def _move_towards_target(v: int, thickness: Floats, work: Floats, indentation: F
 def _indented_gap(
     shapes: ShapeTables, skin: Floats, indentation: Floats, contacts: ContactSet, c: int
 ) -> tuple[float, float, float, float]:
-    """Return the signed distance in m of contact c on the indented skin, and the normal."""
+    """Return the gap in m of contact c on the indented skin, with its allowance, and the normal."""
     x = y = z = 0.0
     for corner in range(3):
         weight, v = contacts.barycentric[c, corner], contacts.corners[c, corner]
         x += weight * (skin[v, 0] + indentation[v, 0])
         y += weight * (skin[v, 1] + indentation[v, 1])
         z += weight * (skin[v, 2] + indentation[v, 2])
-    return signed_distance(shapes, contacts.colliders[c], x, y, z)
+    gap, p, q, r = signed_distance(shapes, contacts.colliders[c], x, y, z)
+    return gap + contacts.allowances[c], p, q, r
 
 
 @compiled
@@ -184,5 +185,6 @@ def depth_mismatch(
                 k += weight * indentation[v, 2]
             gap, p, q, r = signed_distance(shapes, contacts.colliders[c], x + i, y + j, z + k)
             gap -= p * i + q * j + r * k
+            gap += contacts.allowances[c]
             worst = max(worst, abs(gap + system.predicted_depths[c]))
     return worst

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from supple.arrays import Bools, Floats, Ints, ShortInts, Singles
 from supple.compiled.simd import LANES
+from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.linalg.sparse import same_entries
 from supple.mesh.distance_field import Solid
 from supple.mesh.obstacles import Box, Capsule, Convex, Sphere
@@ -96,7 +97,8 @@ class ContactSet(NamedTuple):
     corners: Ints  # (…, 3) vertices of the skin
     barycentric: Floats  # (…, 3) weights of the contact on its corners; zero for objects
     colliders: Ints  # indices: obstacles, then objects, then bones
-    depths: Floats  # penetration depths, m
+    depths: Floats  # penetration depths beyond the allowances, m
+    allowances: Floats  # depths without resistance: the rig's own, or those at the start, m
     normals: Floats  # (…, 3) unit, out of the collider
     positions: Floats  # (…, 3) in the world
     areas: Floats  # area of the skin that a contact represents, m²; 0 for objects
@@ -118,6 +120,7 @@ def empty_contact_set(n_skin: int) -> ContactSet:
         np.zeros((MAX_CONTACTS, 3), np.int64),
         np.zeros((MAX_CONTACTS, 3)),
         np.zeros(MAX_CONTACTS, np.int64),
+        np.zeros(MAX_CONTACTS),
         np.zeros(MAX_CONTACTS),
         np.zeros((MAX_CONTACTS, 3)),
         np.zeros((MAX_CONTACTS, 3)),
@@ -203,6 +206,16 @@ def empty_contact_system(size: int, n_points: int, n_outer: int, n_loads: int) -
         np.zeros(n_loads, np.int32),
         np.zeros(n_loads),
         np.zeros(max(size, n_outer, MAX_CONTACTS) + 64),
+    )
+
+
+def skin_flesh(model: SoftSkeletonModel) -> SkinFlesh:
+    """Return the flesh below the skin of a model."""
+    return SkinFlesh(
+        model.thickness,
+        csr_arrays(model.spread),
+        csr_arrays(model.flexibility),
+        csc_arrays(model.motion),
     )
 
 
