@@ -13,13 +13,14 @@ import pytest
 import supple
 from helpers.smpl_samples import body_fields, write_body
 from helpers.soft_skeleton_samples import elbow, soft_elbow
-from supple.app.contact_options import ContactOptions, obstacle_of
+from supple.app.contact_options import ContactOptions
 from supple.cli.main import main
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
 from supple.formats.readings_table import COLUMNS, write_readings
 from supple.mesh.obstacles import Plane
 from supple.playback.bake_plan import bake_simulator
+from supple.playback.obstacles.words import obstacle_of
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class LiveRun:
     ) -> None:
         self.plan, self.usual = plan, float(options.get("stiffness", 1.0))
         self._character = character
-        self._simulator = bake_simulator(model, plan.dt, **{**options, "feel": AS_BUILT})
+        self._simulator = plan.simulator(model, {**options, "feel": AS_BUILT})
         self._player = plan.player(self._simulator)
         self._damping = getattr(self._simulator, "damping", (0.0, 0.0))
 
