@@ -152,7 +152,7 @@ def test_a_mesh_can_stand_in_the_way(tmp_path):
 
 def test_options_of_the_command_are_those_of_the_simulator():
     row = ENGINES["soft-skeleton"]
-    told = ContactOptions(obstacle=["sphere:0,1,0,0.2"], ground=-0.3, tracking=2.0, root="free")
+    told = ContactOptions(obstacle=["sphere:0,1,0,0.2"], ground=["-0.3"], tracking=2.0, root="free")
     found = told.stepping(row)
     assert [type(each).__name__ for each in found["obstacles"]] == ["Sphere", "Plane"]
     assert (found["tracking"], found["root"]) == (2.0, "free")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -14,6 +15,7 @@ from supple.errors import SuppleError
 
 if TYPE_CHECKING:
     from supple.mesh.obstacles import Obstacle
+    from supple.playback.obstacles.words import ClipPlace
 
 #: Largest number in an option, in m or m/s²; computations with larger ones lose their precision.
 LARGEST = 1e6
@@ -34,9 +36,7 @@ class ContactOptions:
     place of X,Y,Z, a joint stands for its place at the first frame, and an offset may follow:
     sphere:hand_r,0,-15%,0,10%. @VX,VY,VZ behind an obstacle moves it, in m/s:
     sphere:3,1,0,20%@-2,0,0."""
-    ground: Annotated[float | list[str] | None, Parameter(consume_multiple=True, negative="")] = (
-        None
-    )
+    ground: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """A floor: without a value below the lowest point of the skin in the motion, y up; or its
     height in metres."""
     friction: float | None = None
@@ -91,11 +91,19 @@ class ContactOptions:
             obstacles.append(self._floor())
         return tuple(obstacles)
 
+    def check_obstacles(self, clip: ClipPlace) -> None:
+        """Refuse obstacles in words that cannot be placed around a character and its motion."""
+        from supple.playback.obstacles.words import obstacle_of
+
+        for word in self.obstacle or ():
+            if ":" in word and not Path(word).exists():
+                obstacle_of(word, clip)
+
     def _floor(self) -> Obstacle | str:
         from supple.mesh.obstacles import Plane
         from supple.playback.obstacles.words import GROUND
 
-        words = self.ground if isinstance(self.ground, list) else [str(self.ground)]
+        words = self.ground or []
         if words in ([], ["auto"]):
             return GROUND
         try:

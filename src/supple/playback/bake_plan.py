@@ -109,10 +109,13 @@ class BakePlan:
         dt, every = steps_of_frames(self.rate, span, longest)
         return replace(self, dt=dt, every=every)
 
+    def place_of(self, shaped: Character | CharacterModel) -> ClipPlace:
+        """Return the part of the motion, in which obstacles are placed around the character."""
+        return ClipPlace(shaped.rig, shaped.surface, self.motion, self.start, self.end)
+
     def simulator(self, model: CharacterModel, options: Mapping[str, Any]) -> Any:
         """Return a simulator by options of `bake_simulator`, with obstacles where they begin."""
-        clip = ClipPlace(model.rig, model.surface, self.motion, self.start, self.end)
-        return bake_simulator(model, self.dt, **placed_options(options, clip))
+        return bake_simulator(model, self.dt, **placed_options(options, self.place_of(model)))
 
     def player(
         self, simulator: CharacterEngine, *, ahead: bool = False, multiple: int = 1

@@ -12,7 +12,7 @@ from supple.anatomy.named_parts import SkinPart
 from supple.arrays import Floats, Singles
 from supple.engines.engine import CharacterModel
 from supple.errors import SolverError
-from supple.playback.bake_plan import BakePlan, bake_simulator
+from supple.playback.bake_plan import BakePlan
 from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.take import Take
 from supple.progress import unreported

@@ -25,7 +25,6 @@ from supple.errors import SolverError
 from supple.playback.bake_model import ANATOMY, GivenAnatomy
 from supple.playback.bake_plan import (
     BakePlan,
-    bake_simulator,
     check_unreduced,
     played_engine,
     player_with_factor,

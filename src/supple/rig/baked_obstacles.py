@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     from supple.rig.baked_motion import BakedMotion
 
 ObstacleKind = Literal["plane", "obstacle", "object"]
+#: Linear colours and opacities by kind.
+COLOURS: dict[ObstacleKind, list[float]] = {
+    "plane": [0.35, 0.40, 0.48, 0.35],
+    "obstacle": [0.45, 0.48, 0.54, 0.6],
+    "object": [0.10, 0.24, 0.50, 1.0],
+}
 #: Half the side of a drawn plane, relative to the size, in addition to half the motion's extent.
 MARGIN = 0.6
+#: Least cosine of the slope of a floor.
+UPRIGHT = 0.999
 #: Most triangles of a drawn surface; larger ones are simplified.
 MOST_TRIANGLES = 20_000
 
@@ -68,6 +76,25 @@ class BakedObstacle:
         """Whether its place differs between frames."""
         return len(self.places) > 1
 
+    @property
+    def is_round(self) -> bool:
+        """Whether its surface is smooth."""
+        return isinstance(self.shape, Sphere | Capsule)
+
+    def surface(self, half: float) -> SurfaceMesh | None:
+        """Return its surface in local axes; a plane is a square with this half side.
+
+        None for an obstacle that has only the method ``distances``.
+        """
+        if isinstance(self.shape, Plane):
+            corners = half * np.array([[-1.0, 0, -1], [-1.0, 0, 1], [1.0, 0, 1], [1.0, 0, -1]])
+            return SurfaceMesh(corners, np.array([[0, 1, 2], [0, 2, 3]]))
+        try:
+            surface = shape_surface(self.shape)
+        except SuppleError:
+            return None
+        return surface if len(surface.triangles) <= MOST_TRIANGLES else simplified(surface)
+
     def place(self, frame: int) -> Floats:
         """Return the place (4, 4) at a frame."""
         place: Floats = self.places[min(frame, len(self.places) - 1)]
@@ -105,6 +132,19 @@ def _turn_to(up: Floats) -> Floats:
     return np.stack([right, up, np.cross(right, up)], axis=1)
 
 
+def ground_height(baked: BakedMotion) -> float:
+    """Return the height of the floor that pictures show: the highest plane that faces up.
+
+    Without one it is the median over the frames of the lowest point of the skin.
+    """
+    floors = [each.place(0)[1, 3] for each in baked.obstacles if _faces_up(each)]
+    return float(max(floors) if floors else np.median(baked.frames[..., 1].min(axis=1)))
+
+
+def _faces_up(each: BakedObstacle) -> bool:
+    return each.kind == "plane" and bool(each.place(0)[1, 1] > UPRIGHT)
+
+
 # Surfaces to be drawn
 
 
@@ -133,15 +173,11 @@ def drawn_obstacles(bakes: Sequence[BakedMotion]) -> list[DrawnObstacle]:
     for number, baked in enumerate(bakes):
         for each in baked.obstacles:
             key = (each.name, each.kind, *_numbers_of(each.shape))
-            if key not in found:
-                try:
-                    surface = _surface(each.shape, half)
-                except SuppleError:
-                    continue
-                smooth = isinstance(each.shape, Sphere | Capsule)
+            if key not in found and (surface := each.surface(half)) is not None:
                 nowhere: list[Floats | None] = [None] * len(bakes)
-                found[key] = DrawnObstacle(each.name, each.kind, surface, smooth, nowhere)
-            found[key].places[number] = each.places
+                found[key] = DrawnObstacle(each.name, each.kind, surface, each.is_round, nowhere)
+            if key in found:
+                found[key].places[number] = each.places
     return list(found.values())
 
 
@@ -162,14 +198,6 @@ def _numbers_of(shape: Obstacle) -> tuple[object, ...]:
     if isinstance(shape, Box):
         return "box", *shape.half.tolist()
     return (id(shape),)
-
-
-def _surface(shape: Obstacle, half: float) -> SurfaceMesh:
-    if isinstance(shape, Plane):
-        corners = half * np.array([[-1.0, 0, -1], [-1.0, 0, 1], [1.0, 0, 1], [1.0, 0, -1]])
-        return SurfaceMesh(corners, np.array([[0, 1, 2], [0, 2, 3]]))
-    surface = shape_surface(shape)
-    return surface if len(surface.triangles) <= MOST_TRIANGLES else simplified(surface)
 
 
 def simplified(surface: SurfaceMesh, most: int = MOST_TRIANGLES) -> SurfaceMesh:

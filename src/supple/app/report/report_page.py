@@ -34,6 +34,7 @@ _SCRIPTS = (
     "colours.js",
     "shaders.js",
     "renderer.js",
+    "obstacles.js",
     "camera.js",
     "chart.js",
     "main.js",

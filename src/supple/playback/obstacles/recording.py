@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
 from supple.dynamics.rigid_object import RigidObject
@@ -31,25 +32,39 @@ class ObstacleTrack:
         """Store the places at a frame; `moved` (4, 4) maps the clip's space to the simulator's."""
         if not self._colliders:
             return
-        to_clip = np.linalg.inv(moved)
+        to_clip = np.linalg.inv(moved)  # the identity exactly, in the first cycle
         for places, each in zip(self._places, self._colliders, strict=True):
-            place = each.place if isinstance(each, PlacedShape) else np.eye(4)
-            places[frame] = place if np.array_equal(moved, np.eye(4)) else to_clip @ place
+            places[frame] = to_clip @ place_of(each)
 
     def baked(self, frames: Singles) -> tuple[BakedObstacle, ...]:
         """Return the obstacles of a motion with the skin (t, n̄, 3)."""
         if not self._colliders:
             return ()
         middle = (frames.min(axis=(0, 1)) + frames.max(axis=(0, 1))).astype(np.float64) / 2
-        listed = []
-        for number, (each, places) in enumerate(zip(self._colliders, self._places, strict=True)):
-            shape = each.shape if isinstance(each, PlacedShape) else each
-            kind: ObstacleKind = "object" if isinstance(each, RigidObject) else "obstacle"
-            index = number if number < self._fixed else number - self._fixed
-            usual = f"{'obstacle' if number < self._fixed else 'object'} {index}"
-            name = getattr(each, "name", "") or usual
-            listed.append(BakedObstacle.of(name, shape, places, kind, middle))
-        return tuple(listed)
+        return baked_colliders(self._colliders, self._places, self._fixed, middle)
+
+
+def baked_colliders(
+    colliders: Sequence[Obstacle], places: ArrayLike, n_obstacles: int, middle: Floats
+) -> tuple[BakedObstacle, ...]:
+    """Return colliders with their places (c, t, 4, 4); the first `n_obstacles` are no objects.
+
+    Planes are drawn around the point `middle` (3,).
+    """
+    listed = []
+    for number, (each, placed) in enumerate(zip(colliders, np.asarray(places), strict=True)):
+        shape = each.shape if isinstance(each, PlacedShape) else each
+        kind: ObstacleKind = "object" if isinstance(each, RigidObject) else "obstacle"
+        fixed = number < n_obstacles
+        usual = f"obstacle {number}" if fixed else f"object {number - n_obstacles}"
+        name = getattr(each, "name", "") or usual
+        listed.append(BakedObstacle.of(name, shape, placed, kind, middle))
+    return tuple(listed)
+
+
+def place_of(collider: Obstacle) -> Floats:
+    """Return the current place (4, 4) of a collider; the identity if it cannot move."""
+    return collider.place if isinstance(collider, PlacedShape) else np.eye(4)
 
 
 def lead(simulator: Any, time: float, dt: float, moved: Floats, *, jump: bool = False) -> None:
