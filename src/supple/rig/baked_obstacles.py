@@ -28,6 +28,8 @@ COLOURS: dict[ObstacleKind, list[float]] = {
 MARGIN = 0.6
 #: Least cosine of the slope of a floor.
 UPRIGHT = 0.999
+#: Least cosine of the angle between the normal of a wall and the direction to the camera.
+IN_FRONT = 0.3
 #: Most triangles of a drawn surface; larger ones are simplified.
 MOST_TRIANGLES = 20_000
 
@@ -143,6 +145,22 @@ def ground_height(baked: BakedMotion) -> float:
 
 def _faces_up(each: BakedObstacle) -> bool:
     return each.kind == "plane" and bool(each.place(0)[1, 1] > UPRIGHT)
+
+
+def clear_azimuth(baked: BakedMotion, azimuth: float, heading: float = 0.0) -> float:
+    """Return the azimuth in degrees nearest to `azimuth` at which no wall hides the character.
+
+    The camera looks from there, in the world turned back by `heading` in degrees; with walls on all
+    sides the result is `azimuth`.
+    """
+    normals = [each.place(0)[:3, 1] for each in baked.obstacles if each.kind == "plane"]
+    walls = [normal for normal in normals if abs(normal[1]) < UPRIGHT]
+    for turn in sorted(range(-180, 181, 5), key=abs) if walls else ():
+        angle = np.radians(azimuth + turn + heading)
+        towards = np.array([np.sin(angle), 0.0, np.cos(angle)])
+        if all(normal @ towards >= IN_FRONT for normal in walls):
+            return azimuth + turn
+    return azimuth
 
 
 # Surfaces to be drawn

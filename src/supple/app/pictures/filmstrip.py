@@ -30,7 +30,7 @@ from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import drawn_obstacles, ground_height
+from supple.rig.baked_obstacles import clear_azimuth, drawn_obstacles, ground_height
 
 
 def even_frames(baked: BakedMotion, count: int) -> NDArray[np.int64]:
@@ -121,7 +121,9 @@ def filmstrip(
         baked = baked[liveliest_baked(baked)]
     candidates = even_frames(baked, _CANDIDATES)
     offsets = _offsets(baked, candidates, lambda part: progress(0.3 * part))
-    view = view_axes(azimuth, ELEVATION)
+    first = baked.motion.roots[0]
+    heading = float(np.degrees(np.arctan2(first[0, 2], first[2, 2])))
+    view = view_axes(clear_azimuth(baked, azimuth, heading), ELEVATION)
     if frames is None:
         across = offsets - (offsets @ view[2])[..., None] * view[2]
         scores = np.sqrt(np.mean(across**2, axis=(1, 2)))

@@ -25,6 +25,7 @@ from supple.errors import SuppleError
 from supple.mesh.topology import counted
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.baked_obstacles import clear_azimuth
 from supple.saving import write_whole
 
 #: In the order of their dependencies.
@@ -60,7 +61,7 @@ def write_page(
     The tables show `figures`, as `grids` does, or else the report of the bake. `pictures` are PNG
     or JPEG files, or their bytes, by caption; a browser without WebGL 2 refers to the first instead
     of the player. With `clay`, the page starts in clay instead of in the character's colours. The
-    azimuth of the initial camera is in degrees. Motions with more than `most_bytes` of data, by
+    azimuth of the initial camera is in degrees; a wall that would hide the character changes it. Motions with more than `most_bytes` of data, by
     default 3.5 million and half a million for each further motion, are encoded more coarsely; the
     page shows the error. `progress` is called with the fraction done.
 
@@ -74,7 +75,7 @@ def write_page(
     head = motion.header | {
         "colour": list(SOFT),
         "clay": bool(clay),
-        "azimuth": float(np.radians(azimuth)),
+        "azimuth": float(np.radians(clear_azimuth(bakes[motion.header["clip"]], azimuth))),
     }
     for clip, each in zip(head["clips"], bakes, strict=True):
         clip |= {"subtitle": _subtitle(each), "far": length_text(clip["farthest"])}

@@ -32,6 +32,8 @@ LARGEST = 1e6
 FASTEST = 100.0
 #: Most poses in which the lowest point of the skin is sought.
 MOST_POSES = 240
+#: Largest part of the skin that may be inside an obstacle at first.
+MOST_INSIDE = 0.8
 GROUND = "plane:ground"
 #: Numbers of points and of further numbers by kind; the last is a radius, half sides or a normal.
 _KINDS = {"plane": (1, 3), "sphere": (1, 1), "capsule": (2, 1), "box": (1, 3)}
@@ -66,6 +68,13 @@ class ClipPlace:
         return place[:3]
 
     @cached_property
+    def first_skin(self) -> Floats:
+        """Skin (n̄, 3) of the rig at the first frame, in the world."""
+        pose, root = self.motion.at(self.start)
+        skin: Floats = self.rig(pose) @ root[:3, :3].T + root[:3, 3]
+        return skin
+
+    @cached_property
     def lowest(self) -> float:
         """Height of the lowest point of the skin in this part of the motion."""
         times = self.motion.times
@@ -87,15 +96,16 @@ def obstacle_of(word: str, clip: ClipPlace | None = None) -> Obstacle | None:
     """
     kind, colon, rest = word.partition(":")
     if not colon or Path(word).exists():
-        return _solid(word)
+        return _outside(_solid(word), clip, word)
     if kind.lower() not in _KINDS:
         near = difflib.get_close_matches(kind.lower(), _KINDS, 1)
         hint = f"did you mean {near[0]}?" if near else f"use {', '.join(_KINDS)} or a mesh file"
         raise SuppleError(f"obstacle {word[:60]}: no {kind[:20]}; {hint}")
     try:
-        return _placed(kind.lower(), rest, clip)
+        placed = _placed(kind.lower(), rest, clip)
     except SuppleError as error:
         raise SuppleError(f"obstacle {word[:60]}: {error}") from None
+    return _outside(placed, clip, word)
 
 
 def placed_options(options: Mapping[str, Any], clip: ClipPlace) -> dict[str, Any]:
@@ -110,12 +120,28 @@ def placed_options(options: Mapping[str, Any], clip: ClipPlace) -> dict[str, Any
     for name in ("obstacles", "objects"):
         if isinstance(placed.get(name), Iterable) and not isinstance(placed[name], str | Obstacle):
             given = [
-                obstacle_of(each, clip) if isinstance(each, str) else each for each in placed[name]
+                obstacle_of(each, clip)
+                if isinstance(each, str)
+                else _outside(each, clip, str(number))
+                for number, each in enumerate(placed[name])
             ]
             placed[name] = tuple(
                 each.copy() if isinstance(each, RigidObject) else each for each in given
             )
     return placed
+
+
+def _outside(obstacle: Obstacle | None, clip: ClipPlace | None, label: str) -> Obstacle | None:
+    """Return an obstacle; refuse one that nearly all of the skin is inside of at first."""
+    if clip is None or not isinstance(obstacle, Obstacle):
+        return obstacle  # the simulator refuses what is no obstacle
+    depths = -obstacle.distances(clip.first_skin)[0]
+    if np.mean(depths > 0) > MOST_INSIDE:
+        raise SuppleError(
+            f"obstacle {label[:60]}: at {clip.start:.4g} s the body is inside it, up to"
+            f" {depths.max():.3g} m deep; move it, make it smaller, or turn a plane round"
+        )
+    return obstacle
 
 
 def _placed(kind: str, rest: str, clip: ClipPlace | None) -> Obstacle | None:
