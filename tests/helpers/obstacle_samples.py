@@ -27,4 +27,4 @@ def with_ground_and_ball(baked: BakedMotion, radius: float = 0.1) -> BakedMotion
 def flight(count: int, size: float) -> np.ndarray:
     """Return the ball's centres (t, 3)."""
     along = np.linspace(-1, 1, count)
-    return size * np.column_stack([along, 0.2 * np.ones(count), 0.6 * np.ones(count)])
+    return size * np.column_stack([along, np.full(count, 0.2), np.full(count, 0.3)])

@@ -125,7 +125,7 @@ def test_a_bake_carries_its_obstacles_and_each_take_begins_with_them_where_they_
     assert not ground.moves
     assert len(flying.places) == len(thrown.places) == bakes[0].n_frames
     since = bakes[0].times - bakes[0].times[0]
-    assert np.allclose(flying.places[:, :3, 3], np.outer(since, [-4, 0, 0]) + [2, 0, 0])
+    assert np.allclose(flying.places[:, :3, 3], np.array([2, 0, 0]) + np.outer(since, [-4, 0, 0]))
     assert np.allclose(thrown.places[0], start)
     assert not np.allclose(thrown.places[-1], start)
     assert np.array_equal(ball.place, start), "the caller's object has moved"

@@ -30,7 +30,7 @@ from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import clear_azimuth, drawn_obstacles, ground_height
+from supple.rig.drawn_obstacles import clear_azimuth, drawn_obstacles, ground_height
 
 
 def even_frames(baked: BakedMotion, count: int) -> NDArray[np.int64]:

@@ -152,8 +152,7 @@ def render(
         lit = _lit(body, corners, shares, colours[:, :3], camera.view[2], shadow)
         light[hit] += opacity[:, None] * lit
         through[hit] -= opacity
-    depths = rasterised(seen, body.triangles, width, height)[0] if glasses else None
-    behind, before = _glass_layers(glasses, fine, depths)
+    behind, before = _glass_layers(glasses, fine, body) if glasses else ([], [])
     for colours, opacity in behind:
         picture = colours + (1 - opacity) * picture
     picture = light + through[..., None] * picture
@@ -166,13 +165,14 @@ def render(
 
 
 def _glass_layers(
-    glasses: Sequence[Glass], camera: Camera, depths: Singles | None
+    glasses: Sequence[Glass], camera: Camera, body: Body
 ) -> tuple[list[tuple[Floats, Floats]], list[tuple[Floats, Floats]]]:
-    """Return layers behind and before the body's `depths`, far ones first.
+    """Return layers behind and before the body, far ones first.
 
     A layer has premultiplied colours (h, w, 3) and opacities (h, w, 1).
     """
     layers: tuple[list[tuple[Floats, Floats]], list[tuple[Floats, Floats]]] = ([], [])
+    depths = rasterised(camera.project(body.vertices), body.triangles, *camera.pixels)[0]
     seen = [camera.project(each.vertices) for each in glasses]
     for k in np.argsort([float(points[:, 2].mean()) for points in seen]):
         each = glasses[k]

@@ -22,7 +22,7 @@ from supple.mesh.appearance import SIDE, Appearance, Texture
 from supple.mesh.surface import SurfaceMesh
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import ground_height
+from supple.rig.drawn_obstacles import ground_height
 
 # Appearance ------------------------------------------------------------------------------------
 

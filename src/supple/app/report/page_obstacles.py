@@ -10,7 +10,7 @@ import numpy as np
 from supple.arrays import Floats, Singles
 from supple.maths.rotations import continuous, from_matrix
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import drawn_obstacles
+from supple.rig.drawn_obstacles import drawn_obstacles
 
 #: Distance from the character, relative to its size, within which the camera shows obstacles.
 NEAR = 0.3

@@ -25,7 +25,7 @@ from supple.errors import SuppleError
 from supple.mesh.topology import counted
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import clear_azimuth
+from supple.rig.drawn_obstacles import clear_azimuth
 from supple.saving import write_whole
 
 #: In the order of their dependencies.
@@ -61,9 +61,10 @@ def write_page(
     The tables show `figures`, as `grids` does, or else the report of the bake. `pictures` are PNG
     or JPEG files, or their bytes, by caption; a browser without WebGL 2 refers to the first instead
     of the player. With `clay`, the page starts in clay instead of in the character's colours. The
-    azimuth of the initial camera is in degrees; a wall that would hide the character changes it. Motions with more than `most_bytes` of data, by
-    default 3.5 million and half a million for each further motion, are encoded more coarsely; the
-    page shows the error. `progress` is called with the fraction done.
+    azimuth of the initial camera is in degrees; a wall that would hide the character changes it.
+    Obstacles and objects of the motions are drawn transparently. Motions with more than
+    `most_bytes` of data, by default 3.5 million and half a million for each further motion, are
+    encoded more coarsely; the page shows the error. `progress` is called with the fraction done.
 
     Returns ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``, the largest error of a
     shown vertex.

@@ -36,6 +36,7 @@ class FixedObstacles:
 
     def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
         self._actor = session.actor
+        self.handles: list[viser.MeshHandle] = []
         self._moving: list[tuple[RigidObject, Floats, viser.MeshHandle]] = []
         fixed = self._actor.obstacles.fixed
         middle = session.skin.mean(axis=0).astype(np.float64)
@@ -56,6 +57,7 @@ class FixedObstacles:
                 flat_shading=not shown.is_round,
             )
             _move(node, shown.place(0))
+            self.handles.append(node)
             if isinstance(each, RigidObject) and each.path is not None:
                 self._moving.append((each, in_own_axes(each.shape)[1], node))
 

@@ -14,7 +14,8 @@ from supple.formats.registry import FLESH
 from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.surface import VertexNormals
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import COLOURS, DrawnObstacle, ObstacleKind, drawn_obstacles
+from supple.rig.baked_obstacles import ObstacleKind
+from supple.rig.drawn_obstacles import COLOURS, DrawnObstacle, drawn_obstacles
 
 
 class ObstacleNodes:

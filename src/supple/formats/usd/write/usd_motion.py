@@ -20,8 +20,8 @@ from supple.formats.usd.write.layer_plan import LayerPlan, layer_format, opened_
 from supple.mesh.surface import VertexNormals
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
-from supple.rig.baked_obstacles import COLOURS, drawn_obstacles
 from supple.rig.character import Character
+from supple.rig.drawn_obstacles import COLOURS, drawn_obstacles
 from supple.rig.inverse_skinning import largest_stretch, offsets_before_skinning
 from supple.saving import write_chunks
 
