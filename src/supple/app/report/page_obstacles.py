@@ -26,7 +26,9 @@ def encoded_obstacles(
     quaternions and positions, (k, 7).
     """
     headers: list[dict[str, Any]] = []
-    points, corners, places = [np.zeros((0, 3))], [np.zeros(0)], [np.zeros((0, 7))]
+    points: list[Floats] = [np.zeros((0, 3))]
+    corners: list[Floats] = [np.zeros(0)]
+    places: list[Floats] = [np.zeros((0, 7))]
     counts = [0, 0, 0]
     for each in drawn_obstacles(bakes):
         tracks: list[list[int] | None] = []
@@ -47,7 +49,7 @@ def encoded_obstacles(
             }
         )
         points.append(surface.vertices)
-        corners.append(surface.triangles.reshape(-1))
+        corners.append(surface.triangles.reshape(-1).astype(np.float64))
         counts[0] += len(surface.vertices)
         counts[1] += int(surface.triangles.size)
     arrays = {"solids": points, "solidCorners": corners, "solidPlaces": places}
