@@ -41,7 +41,15 @@ def test_the_hands_demonstration_writes_a_page_a_picture_and_the_character(tmp_p
     assert figures["scene"] == "hand-ball"
     assert figures["last_n"] == pytest.approx(0.57, abs=0.1)
     assert figures["limits"] == []
-    assert "closes on a ball" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "closes on a ball" in page
+    assert '"name": "ball", "kind": "object"' in page
+    glb = (folder / "hand_soft.glb").read_bytes()
+    tree = json.loads(glb[20 : 20 + int.from_bytes(glb[12:16], "little")])
+    ball = [node.get("name") for node in tree["nodes"]].index("ball")
+    moved = {each["target"]["path"] for each in tree["animations"][0]["channels"][-2:]}
+    assert tree["animations"][0]["channels"][-1]["target"]["node"] == ball
+    assert moved == {"translation", "rotation"}
 
 
 def test_a_misspelt_scene_is_refused_and_leaves_nothing(tmp_path, capsys) -> None:

@@ -13,13 +13,14 @@ import pytest
 import supple
 from helpers.smpl_samples import body_fields, write_body
 from helpers.soft_skeleton_samples import elbow, soft_elbow
-from supple.app.contact_options import ContactOptions, obstacle_of
+from supple.app.contact_options import ContactOptions
 from supple.cli.main import main
 from supple.engines.engine import ENGINES
 from supple.errors import SuppleError
 from supple.formats.readings_table import COLUMNS, write_readings
 from supple.mesh.obstacles import Plane
 from supple.playback.bake_plan import bake_simulator
+from supple.playback.obstacles.words import obstacle_of
 
 
 @pytest.fixture
@@ -105,7 +106,12 @@ def test_nothing_felt_is_not_written(tmp_path):
         (["--tracking", "nan"], "--tracking nan: use 0 (a limp body)"),
         (["--tracking", "1e9"], "use 0 (a limp body)"),
         (["--ground", "nan"], "--ground nan: use a height within"),
-        (["--ground", "1e300"], "--ground 1e+300: use a height within"),
+        (["--ground", "1e300"], "--ground 1e300: use a height within"),
+        (["--ground", "high"], "--ground high: use a height within"),
+        (["--obstacle", "sphere:hand,10%"], 'obstacle sphere:hand,10%: no joint "hand"'),
+        (["--obstacle", "sphere:0,0,0,1e5"], "the body is inside it"),
+        (["--obstacle", *(f"sphere:{k},0,0,0.01" for k in range(500))], "more than 64"),
+        (["--with-obstacles"], "arm.npz: --with-obstacles is for .glb"),
         (["--readings", "felt.txt"], "felt.txt: readings are written to a .csv file"),
         (["--readings", "no/felt.csv"], "no"),
     ],
@@ -142,7 +148,8 @@ def test_a_mesh_can_stand_in_the_way(tmp_path):
     lines += ["f " + " ".join(str(k + 1) for k in face) for face in faces]
     file = tmp_path / "crate.obj"
     file.write_text("\n".join(lines))
-    inside: Any = obstacle_of(str(file)).distances(np.array([[0.5, 0.5, 0.9], [0.5, 0.5, 1.2]]))[0]
+    crate: Any = obstacle_of(str(file))
+    inside = crate.distances(np.array([[0.5, 0.5, 0.9], [0.5, 0.5, 1.2]]))[0]
     assert inside == pytest.approx([-0.1, 0.2], abs=0.02)
     file.write_text("\n".join(lines[:-2]))
     with pytest.raises(SuppleError, match=r"crate\.obj"), pytest.warns(supple.SuppleWarning):
@@ -151,7 +158,7 @@ def test_a_mesh_can_stand_in_the_way(tmp_path):
 
 def test_options_of_the_command_are_those_of_the_simulator():
     row = ENGINES["soft-skeleton"]
-    told = ContactOptions(obstacle=["sphere:0,1,0,0.2"], ground=-0.3, tracking=2.0, root="free")
+    told = ContactOptions(obstacle=["sphere:0,1,0,0.2"], ground=["-0.3"], tracking=2.0, root="free")
     found = told.stepping(row)
     assert [type(each).__name__ for each in found["obstacles"]] == ["Sphere", "Plane"]
     assert (found["tracking"], found["root"]) == (2.0, "free")

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 
 from helpers.browser_pages import open_tab, running_browser, until
-from helpers.soft_skeleton_samples import soft_elbow
+from helpers.soft_skeleton_samples import elbow, soft_elbow
 from supple.app.viewer.scene.colours import RAMP, by_pressure
+from supple.app.viewer.scene.contact_nodes import FixedObstacles
+from supple.app.viewer.server import start_server
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Session
 from supple.engines.engine import ENGINES
 from supple.engines.optional_parts import RigidObjects, SoftContact
 from supple.errors import SuppleError
 from supple.mesh.obstacles import Plane
+from supple.playback.bake_plan import bake_plan
+from supple.playback.obstacles.words import placed_options
 
 pytest.importorskip("viser", reason="viser is not installed")
 
@@ -67,6 +71,30 @@ def test_an_object_falls_on_the_floor_and_is_led_while_it_is_held():
     objects.release(box)
     advanced(opened, 20)
     assert box.place[1, 3] < 0.25, "it is let go, and does not fall"
+
+
+def test_given_obstacles_are_drawn_and_those_with_a_path_move_with_the_motion():
+    clip = bake_plan(elbow(), "Swing").place_of(elbow())
+    words = ["plane:ground", "sphere:2,0,0,0.1@-4,0,0", "box:3,0,0,0.1,0.2,0.3"]
+    given = placed_options({"obstacles": words}, clip)
+    opened = Session(
+        CharacterActor(soft_elbow(), "Swing", engine="soft-skeleton", simulation=given)
+    )
+    server = start_server("127.0.0.1", 0, "obstacles")
+    try:
+        shown = FixedObstacles(server, opened)
+        advanced(opened, 30)
+        shown.update()
+        handles = {each.name: each for each in shown.handles}
+        assert set(handles) == {f"/obstacle/obstacle {number}" for number in range(3)}
+        since = opened.actor.player.time - clip.start
+        assert since > 0
+        flying = handles["/obstacle/obstacle 1"]
+        assert np.allclose(flying.position, [2 - 4 * since, 0, 0], atol=1e-6)
+        assert np.allclose(handles["/obstacle/obstacle 2"].position, [3, 0, 0])
+        assert np.allclose(handles["/obstacle/obstacle 2"].wxyz, [1, 0, 0, 0])
+    finally:
+        server.stop()
 
 
 def test_an_object_that_is_lost_comes_back_and_there_are_not_too_many():

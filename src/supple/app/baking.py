@@ -76,12 +76,12 @@ def run_bake(
     live = engine_named(options.engine, "character")
     check_unreduced(live, options.quality, options.flesh_words(), {})
     target = checked_target(given, output)
-    _check_options(target, options)
+    _check_options(target, options, touch)
     options = with_kept_feel(options)
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         options = replace(options, motion=options.motion_name(), rate=_rate(source, options))
-        plans = _checked_plans(source.character, options, live)
+        plans = _checked_plans(source.character, options, live, touch)
         built = source.model is None and options.model is None
         row = played_engine(live, options.quality)
         stepping = _stepping(options, touch, row, live) if built else {}
@@ -138,9 +138,13 @@ def run_bake(
     return _reported(bakes, options, written, quiet)
 
 
-def _checked_plans(character: Character, options: BakeOptions, live: Engine) -> list[BakePlan]:
-    """Return the plans; SuppleError, before a model is built, if a plan or the swing is invalid."""
+def _checked_plans(
+    character: Character, options: BakeOptions, live: Engine, touch: ContactOptions
+) -> list[BakePlan]:
+    """Return the plans; SuppleError for an invalid plan, obstacle or swing, before a build."""
     plans = bake_plans(character, options, live)
+    for plan in plans:
+        touch.check_obstacles(plan.place_of(character))
     if options.swing is not None:
         swing_goals(character, options.swing)
     return plans
@@ -296,9 +300,11 @@ def _files(targets: Sequence[Path]) -> dict[str, Any]:
     return figures
 
 
-def _check_options(target: Path, options: BakeOptions) -> None:
+def _check_options(target: Path, options: BakeOptions, touch: ContactOptions) -> None:
     """Refuse options that the files to be written cannot have, before any work."""
     _check_saving(target, options.saving())
+    if options.with_obstacles and touch.obstacle is None and touch.ground is None:
+        raise SuppleError("--with-obstacles: there are none; add --ground or --obstacle")
     if options.report is not None:
         checked_page(options.report, "a report")
     if options.readings is not None:
@@ -309,7 +315,7 @@ def _check_options(target: Path, options: BakeOptions) -> None:
 
 def _check_saving(target: Path, options: dict[str, Any]) -> None:
     row = BAKED_MOTIONS.find(target)
-    for name in ("points", "drop_springs"):
+    for name in ("points", "drop_springs", "with_obstacles"):
         if name in options and row is not None and name not in row.options():
             having = [each for each in BAKED_MOTIONS.rows if name in each.options()]
             suffixes = ", ".join(suffix for each in having for suffix in each.suffixes)

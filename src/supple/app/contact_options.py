@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +15,12 @@ from supple.errors import SuppleError
 
 if TYPE_CHECKING:
     from supple.mesh.obstacles import Obstacle
+    from supple.playback.obstacles.words import ClipPlace
 
 #: Largest number in an option, in m or m/s²; computations with larger ones lose their precision.
 LARGEST = 1e6
+#: Largest number of obstacles, as in `supple.mesh.obstacles`, which imports much.
+MOST_OBSTACLES = 64
 #: Frequency in Hz beyond which springs are as good as rigid.
 FASTEST = 1000.0
 
@@ -28,11 +30,15 @@ class ContactOptions:
     """Obstacles, gravity and tracking; None selects a default."""
 
     obstacle: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
-    """One or more obstacles, in metres: plane:X,Y,Z,NX,NY,NZ, by a point and the direction it
-    faces; sphere:X,Y,Z,R; capsule:X,Y,Z,X,Y,Z,R; box:X,Y,Z,HX,HY,HZ, by its middle and half of its
-    sides; or a closed mesh (.obj .ply .stl …)."""
-    ground: float | None = None
-    """Height of a floor in metres, y up."""
+    """One or more obstacles: plane:X,Y,Z,NX,NY,NZ, by a point and the direction it faces;
+    sphere:X,Y,Z,R; capsule:X,Y,Z,X,Y,Z,R; box:X,Y,Z,HX,HY,HZ, by its middle and half of its sides;
+    or a closed mesh (.obj .ply .stl …). Lengths are in metres, or in % of the character's size. In
+    place of X,Y,Z, a joint stands for its place at the first frame, and an offset may follow:
+    sphere:hand_r,0,-15%,0,10%. @VX,VY,VZ behind an obstacle moves it, in m/s:
+    sphere:3,1,0,20%@-2,0,0."""
+    ground: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
+    """A floor: without a value below the lowest point of the skin in the motion, y up; or its
+    height in metres."""
     friction: float | None = None
     """Coefficient of friction, 0.5 by default (soft-skeleton)."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
@@ -75,17 +81,46 @@ class ContactOptions:
                 options[name] = convert(value)
         return options
 
-    def _obstacles(self, _: Any) -> tuple[Obstacle, ...]:
-        from supple.mesh.obstacles import Plane
+    def _obstacles(self, _: Any) -> tuple[Obstacle | str, ...]:
+        """Return obstacles; texts where they depend on the character or its motion."""
+        from supple.playback.obstacles.words import obstacle_of
 
         if self.obstacle is not None and not self.obstacle:
             raise SuppleError("--obstacle needs a value, such as plane:0,0,1,0,0,-1")
-        obstacles = [obstacle_of(word) for word in self.obstacle or ()]
+        words = list(self.obstacle or ())
+        if len(words) + (self.ground is not None) > MOST_OBSTACLES:
+            raise SuppleError(f"--obstacle: there are more than {MOST_OBSTACLES}; give near ones")
+        obstacles: list[Obstacle | str] = [obstacle_of(word) or word for word in words]
         if self.ground is not None:
-            if not abs(self.ground) <= LARGEST:  # nor NaN
-                raise SuppleError(f"--ground {self.ground:g}: use a height within ±{LARGEST:g} m")
-            obstacles.append(Plane((0.0, self.ground, 0.0), (0.0, 1.0, 0.0)))
+            obstacles.append(self._floor())
         return tuple(obstacles)
+
+    def check_obstacles(self, clip: ClipPlace) -> None:
+        """Refuse obstacles in words that cannot be placed around a character and its motion."""
+        from supple.playback.obstacles.words import obstacle_of
+
+        for word in self.obstacle or ():
+            if ":" in word and not Path(word).exists():
+                obstacle_of(word, clip)
+
+    def _floor(self) -> Obstacle | str:
+        from supple.mesh.obstacles import Plane
+        from supple.playback.obstacles.words import GROUND
+
+        words = self.ground or []
+        if words in ([], ["auto"]):
+            return GROUND
+        try:
+            (height,) = map(float, words)
+        except ValueError:
+            height = math.nan
+        if not abs(height) <= LARGEST:  # nor NaN
+            shown = " ".join(words)[:60]
+            raise SuppleError(
+                f"--ground {shown}: use a height within ±{LARGEST:g}, or none for the lowest point"
+                " of the skin (name the source before it)"
+            )
+        return Plane((0.0, height, 0.0), (0.0, 1.0, 0.0))
 
 
 def _checked_friction(friction: float) -> float:
@@ -127,52 +162,6 @@ def _check_option(option: str, row: Engine, live: Engine) -> None:
     if option in live.step_options:
         raise SuppleError(f"--{word}: --quality final has no such option; use --quality live")
     raise SuppleError(f"--{word}: {row.name} has no such option; use --engine {having}")
-
-
-def obstacle_of(word: str) -> Obstacle:
-    """Return the obstacle of a text such as ``sphere:0,1,0,0.2``, or of a mesh file."""
-    from supple.mesh.obstacles import Box, Capsule, Plane, Sphere
-
-    makers: dict[str, tuple[int, Callable[[list[float]], Obstacle]]] = {
-        "plane": (6, lambda n: Plane(n[:3], n[3:])),
-        "sphere": (4, lambda n: Sphere(n[:3], n[3])),
-        "capsule": (7, lambda n: Capsule(n[:3], n[3:6], n[6])),
-        "box": (6, lambda n: Box(n[:3], n[3:])),
-    }
-    kind, colon, rest = word.partition(":")
-    if not colon or Path(word).exists():
-        return _solid(word)
-    if kind.lower() not in makers:
-        near = difflib.get_close_matches(kind.lower(), makers, 1)
-        hint = f"did you mean {near[0]}?" if near else f"use {', '.join(makers)} or a mesh file"
-        raise SuppleError(f"--obstacle {word[:60]}: no {kind[:20]}; {hint}")
-    count, make = makers[kind.lower()]
-    numbers = _numbers("--obstacle", word, rest)
-    if len(numbers) != count:
-        raise SuppleError(
-            f"--obstacle {word[:60]}: {len(numbers)} numbers; a {kind.lower()} has {count}"
-        )
-    try:
-        return make(numbers)
-    except SuppleError as error:
-        raise SuppleError(f"--obstacle {word[:60]}: {error}") from None
-
-
-def _solid(word: str) -> Obstacle:
-    from supple.formats.meshes.read_mesh import read_surface
-    from supple.formats.registry import SURFACES
-    from supple.mesh.distance_field import Solid
-
-    if SURFACES.find(Path(word)) is None:
-        raise SuppleError(
-            f"--obstacle {word[:60]}: use plane:, sphere:, capsule: or box: with numbers,"
-            f" or a mesh ({' '.join(SURFACES.suffixes())})"
-        )
-    surface = read_surface(word)
-    try:
-        return Solid(surface)
-    except SuppleError as error:
-        raise SuppleError(f"{Path(word).name}: {error}") from None
 
 
 def _numbers(option: str, word: str, text: str) -> list[float]:

@@ -277,19 +277,22 @@ def _write_contact(
     from supple.app.pictures.scene_sheet import contact_strip
     from supple.app.report.report_page import write_page
     from supple.formats.save import save
+    from supple.playback.obstacles.recording import baked_colliders
     from supple.rig.baked_motion import BakedMotion
     from supple.rig.motion.motion import Motion
 
     character = shown.scene.character
     poses, roots = shown.motion.at(np.minimum(shown.start + record.times, shown.motion.duration))
     motion = Motion(record.times, poses, roots, shown.motion.name)
-    baked = BakedMotion(character, motion, record.skins, RATE)
+    middle = record.skins.reshape(-1, 3).mean(axis=0, dtype=np.float64)
+    obstacles = baked_colliders(shown.colliders, record.places, len(shown.obstacles), middle)
+    baked = BakedMotion(character, motion, record.skins, RATE, obstacles=obstacles)
     page, picture = output / "report.html", output / "contact.png"
     glb = output / f"{character.name}_soft.glb"
     with clock("picture"), working("drawing", quiet):
         contact_strip(picture, shown, record)
     with clock("character"), working(f"writing {glb.name}", quiet):
-        save(glb, baked)
+        save(glb, baked, with_obstacles=True)
     with clock("page"), working("writing the report", quiet):
         pictures: dict[str, Path | bytes] = {shown.description: picture}
         write_page(page, baked, figures, pictures, azimuth=shown.azimuth)

@@ -91,6 +91,8 @@ class BakeOptions(CommandOptions, BakePlayOptions):
     """USD only: "cache" writes points at every frame in place of blend shapes."""
     drop_springs: Flag = False
     """VRM only: remove spring bones that would move joints under the baked flesh."""
+    with_obstacles: Flag = False
+    """glTF and USD: write the obstacles into the file, too; moving ones with their motion."""
     report: Path | None = None
     """.html file that plays the result in a browser, next to the rig alone."""
     readings: Path | None = None
@@ -114,7 +116,9 @@ class BakeOptions(CommandOptions, BakePlayOptions):
 
     def saving(self) -> dict[str, Any]:
         """Return the options of `supple.save`."""
-        options = {"error": self.error, "points": self.points, "normals": self.normals or None}
+        options: dict[str, Any] = {"error": self.error, "points": self.points}
+        options |= {"normals": self.normals or None}
+        options |= {"with_obstacles": self.with_obstacles or None}
         return without_none(options | {"drop_springs": self.drop_springs or None})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -62,6 +63,9 @@ class RigidObject:
         Whether forces do not move it; `moved_to` moves it. `moved` is the old name.
     name
         Name in the readings of a step.
+    path
+        Place (4, 4) at a time of the clip in s: a `Player`, and so `supple.bake` and the viewer,
+        moves the object along it. It is then kinematic.
 
     Attributes
     ----------
@@ -95,12 +99,16 @@ class RigidObject:
         kinematic: bool = False,
         name: str = "",
         *,
+        path: Callable[[float], ArrayLike] | None = None,
         moved: bool | None = None,
     ) -> None:
         if moved is not None:
             _warn_of_moved()
             kinematic = moved
-        self.shape, self.kinematic, self.name = shape, bool(kinematic), str(name)
+        if path is not None and not callable(path):
+            raise SuppleError("the path of an object is a function of seconds that returns (4, 4)")
+        self.shape, self.name, self.path = shape, str(name), path
+        self.kinematic = bool(kinematic) or path is not None
         properties = mass_properties(shape)
         if mass is None:
             mass = properties.volume * _positive("density of an object", density)

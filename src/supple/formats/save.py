@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from supple.errors import FormatError, SuppleError
+from supple.errors import FormatError, SuppleError, warn
 from supple.formats.registry import (
     BAKED_MOTIONS,
     BLENDER_SUFFIXES,
@@ -52,7 +52,8 @@ def save(
     normals
         Whether shapes move normals as well.
     **options
-        Options of the format: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on.
+        Options of the format, such as ``with_obstacles=True`` to write obstacles and objects into
+        glTF and USD: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on.
         Curves have ``keys`` ("every", "linear" or "spline") and ``additive``, and are saved as
         ``.glb``, ``.gltf``, ``.usd…``, ``.bvh``, ``.csv`` and ``.json``.
 
@@ -76,6 +77,8 @@ def save(
     for each in bakes:
         _check_frames(path, each)
     accepted = _checked_options(path, row, options)
+    if options.get("with_obstacles") and not any(each.obstacles for each in bakes):
+        warn(f"{path.name}: gets no obstacles, as the motion was baked without any")
     writer_options = {"error": 0.002 if error is None else error, "normals": normals, **options}
     writer_options = {name: value for name, value in writer_options.items() if name in accepted}
     names = [each.motion.name for each in bakes]

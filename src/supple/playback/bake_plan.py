@@ -25,6 +25,7 @@ from supple.playback.bake_model import SCALED_LOADS
 from supple.playback.cycle import checked_span, steps_of_frames
 from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.motion_choice import chosen_motion
+from supple.playback.obstacles.words import ClipPlace, placed_options
 from supple.playback.player import Player
 from supple.playback.take import stable_take
 from supple.progress import unreported
@@ -107,6 +108,14 @@ class BakePlan:
         span = self.end - self.start if self.loop else None
         dt, every = steps_of_frames(self.rate, span, longest)
         return replace(self, dt=dt, every=every)
+
+    def place_of(self, shaped: Character | CharacterModel) -> ClipPlace:
+        """Return the part of the motion, in which obstacles are placed around the character."""
+        return ClipPlace(shaped.rig, shaped.surface, self.motion, self.start, self.end)
+
+    def simulator(self, model: CharacterModel, options: Mapping[str, Any]) -> Any:
+        """Return a simulator by options of `bake_simulator`, with obstacles where they begin."""
+        return bake_simulator(model, self.dt, **placed_options(options, self.place_of(model)))
 
     def player(
         self, simulator: CharacterEngine, *, ahead: bool = False, multiple: int = 1
@@ -196,4 +205,4 @@ def player_with_factor(
 ) -> Player:
     """Return a player of flesh that is `factor` times as stiff."""
     stiffness = {} if factor == 1 else {"stiffness": factor}
-    return plan.player(bake_simulator(model, plan.dt, **{**options, **stiffness}))
+    return plan.player(plan.simulator(model, {**options, **stiffness}))

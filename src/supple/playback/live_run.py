@@ -12,7 +12,7 @@ from supple.anatomy.named_parts import SkinPart
 from supple.arrays import Floats, Singles
 from supple.engines.engine import CharacterModel
 from supple.errors import SolverError
-from supple.playback.bake_plan import BakePlan, bake_simulator
+from supple.playback.bake_plan import BakePlan
 from supple.playback.feel.feel import AS_BUILT, Feel
 from supple.playback.take import Take
 from supple.progress import unreported
@@ -40,7 +40,7 @@ class LiveRun:
     ) -> None:
         self.plan, self.usual = plan, float(options.get("stiffness", 1.0))
         self._character = character
-        self._simulator = bake_simulator(model, plan.dt, **{**options, "feel": AS_BUILT})
+        self._simulator = plan.simulator(model, {**options, "feel": AS_BUILT})
         self._player = plan.player(self._simulator)
         self._damping = getattr(self._simulator, "damping", (0.0, 0.0))
 

@@ -15,6 +15,7 @@ from supple.engines.optional_parts import Resumable
 from supple.errors import SuppleError
 from supple.maths.rotations import from_matrix, to_matrix
 from supple.playback.cycle import StepTable, cycle_table, once_table
+from supple.playback.obstacles.recording import lead
 from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.motion import Motion
 
@@ -125,6 +126,7 @@ class Player:
         """Restart at the first pose, undeformed and with the velocity of the motion."""
         self.frame, self.cycle, self._moved = 0, 0, np.eye(4)
         first = self.motion.poses[0], self.motion.roots[0]
+        self._lead(jump=True)
         self.simulator.reset(*first, before=self._table.before)
 
     def seek(self, time: float) -> None:
@@ -135,6 +137,7 @@ class Player:
             self.restart()
             return
         self.frame, self.cycle, self._moved = frame, 0, np.eye(4)
+        self._lead(jump=True)
         before = None
         if frame not in self._anew and frame not in self._table.steps.jumps:
             before = self.motion.poses[frame - 1], self.motion.roots[frame - 1]
@@ -162,6 +165,7 @@ class Player:
         pose, root = self.motion.poses[frame], self.motion.roots[frame]
         if self.cycle and self.seamless:
             root = self._moved @ root
+        self._lead(frame)
         if frame in self._anew:
             self.simulator.reset(pose, root, before=self._table.steps.before(frame))
             self.frame = frame
@@ -175,6 +179,11 @@ class Player:
         state = self.simulator.step(pose, root, self._rotated(forces), **ahead)
         self.frame = frame
         return state
+
+    def _lead(self, frame: int | None = None, *, jump: bool = False) -> None:
+        """Move objects with a path to their place at a frame, by default the current one."""
+        time = float(self.motion.times[self.frame if frame is None else frame])
+        lead(self.simulator, time, self.dt, self._moved, jump=jump)
 
     def _walked(self, before: tuple[Floats, Floats] | None) -> tuple[Floats, Floats] | None:
         """Return a pose and a root of the clip, with the root moved to the current cycle."""
@@ -239,6 +248,7 @@ class Player:
             # Orthonormalised, so that rounding does not accumulate over many cycles.
             self._moved[:3, :3] = to_matrix(from_matrix(self._moved[:3, :3]))
         self.frame, self.cycle = 0, self.cycle + 1
+        self._lead(jump=True)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`.

@@ -25,7 +25,6 @@ from supple.errors import SolverError
 from supple.playback.bake_model import ANATOMY, GivenAnatomy
 from supple.playback.bake_plan import (
     BakePlan,
-    bake_simulator,
     check_unreduced,
     played_engine,
     player_with_factor,
@@ -321,7 +320,7 @@ class BakeRequest:
                 assert take.frames is not None
                 rate = 1 / (plan.dt * plan.every)
                 motion = take.motion()
-                frames = take.frames, rate, plan.loop, report, take.readings
+                frames = take.frames, rate, plan.loop, report, take.readings, take.obstacles()
                 baked = BakedMotion(character, motion, *frames)
                 if self.falls_back and (why := _implausible(baked)):
                     failures[number] = SolverError(why)
@@ -356,7 +355,7 @@ class BakeRequest:
         converging = CONVERGING | dict(options)
         factor = converging.pop("stiffness", 1.0)
         converging["feel"] = converging["feel"].stiffer(factor)
-        simulator = bake_simulator(model, plan.dt, **converging)
+        simulator = plan.simulator(model, converging)
 
         def player_with(substeps: int) -> Player:
             cut = replace(plan, dt=plan.dt / substeps, every=plan.every * substeps)

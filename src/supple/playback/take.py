@@ -18,9 +18,11 @@ from supple.engines.engine import StepState
 from supple.engines.optional_parts import SoftContact
 from supple.errors import SolverError, warn
 from supple.mesh.topology import counted
+from supple.playback.obstacles.recording import ObstacleTrack
 from supple.playback.player import Player, without_prefix
 from supple.playback.refined_player import RefinedPlayer
 from supple.progress import Progress
+from supple.rig.baked_obstacles import BakedObstacle
 from supple.rig.motion.motion import Motion
 
 #: Largest distance of a vertex between two cycles, relative to the size, for a cycle that closes,
@@ -108,6 +110,9 @@ class Take:
     apart: float = 0.0
     kept: Callable[[Take], None] = lambda take: None
 
+    def __post_init__(self) -> None:
+        self._obstacles = ObstacleTrack(self.player.simulator, self.n_frames)
+
     @property
     def n_frames(self) -> int:
         """Number of frames, the first included."""
@@ -189,6 +194,7 @@ class Take:
         """Overwrite frame k of the previous cycle; a blended cycle keeps a part of the old one."""
         assert self.frames is not None
         frame = self.frames[k]
+        self._obstacles.record(k, self.player.moved)
         if self.n_cycles < 2:
             self.player.surface(frame)
             return
@@ -225,6 +231,11 @@ class Take:
         """Median time of a step in ms, as the first may include compilation; refined: the mean."""
         typical = mean if isinstance(self.player, RefinedPlayer) else median
         return 1e3 * typical(self.times or [0.0]) / self.every
+
+    def obstacles(self) -> tuple[BakedObstacle, ...]:
+        """Return the obstacles and objects at the frames."""
+        assert self.frames is not None
+        return self._obstacles.baked(self.frames)
 
     def motion(self) -> Motion:
         """Return the poses and roots of the file's motion at the frames."""

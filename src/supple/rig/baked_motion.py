@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supple.arrays import Floats, Singles
+from supple.rig.baked_obstacles import BakedObstacle
 from supple.rig.character import Character
 from supple.rig.motion.motion import Motion
 
@@ -33,6 +34,8 @@ class BakedMotion:
     readings
         Readings of the engine by name at the step before each frame; see `frame_readings`. Empty
         for the first frame.
+    obstacles
+        Obstacles and rigid objects of the simulation, with their places at the frames.
     """
 
     character: Character
@@ -42,6 +45,7 @@ class BakedMotion:
     loop: bool = False
     report: dict[str, Any] = field(default_factory=dict)
     readings: Sequence[Mapping[str, Any]] = ()
+    obstacles: tuple[BakedObstacle, ...] = ()
 
     def __repr__(self) -> str:
         n, name = self.n_frames, self.motion.name

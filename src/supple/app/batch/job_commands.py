@@ -37,6 +37,7 @@ _PLAYED = {
     *("report", "readings", "keys", "strength", "additive", "blend", "smooth", "settle", "damping"),
     *("follow", "firmness", "tolerance", "plot", "page", "obstacle", "ground", "friction"),
     *("gravity", "tracking", "root", "self-contact", "joint-limits", "motion", "swing"),
+    "with-obstacles",
 }
 #: Largest number of characters in the arguments of one option, and largest integer.
 _LONGEST = 10_000

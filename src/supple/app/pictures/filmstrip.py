@@ -23,13 +23,14 @@ from supple.app.pictures.drawing import (
     save_picture,
     view_axes,
 )
-from supple.app.pictures.render import Body, Camera, cavities, render
+from supple.app.pictures.render import Body, Camera, Glass, cavities, render
 from supple.arrays import Floats
 from supple.errors import SuppleError
 from supple.mesh.appearance import Appearance
 from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.drawn_obstacles import clear_azimuth, drawn_obstacles, ground_height
 
 
 def even_frames(baked: BakedMotion, count: int) -> NDArray[np.int64]:
@@ -75,6 +76,12 @@ def liveliest_vertex(offsets: NDArray[np.floating]) -> tuple[int, Floats]:
 CLAY, SOFT, RIG_LINE = (0.72, 0.73, 0.76), (0.87, 0.62, 0.52), "#5f6b7a"
 SOFT_LINE, FAR = "#c4452f", np.array([0.78, 0.16, 0.10])
 DPI, WIDTH = 100, 14.0
+#: Colours and opacities of obstacles by kind.
+GLASS: dict[str, tuple[tuple[float, float, float], float]] = {
+    "plane": ((0.60, 0.64, 0.71), 0.30),
+    "obstacle": ((0.60, 0.63, 0.68), 0.50),
+    "object": ((0.34, 0.54, 0.76), 0.72),
+}
 #: Default angles of the camera, in degrees.
 AZIMUTH, ELEVATION = 35.0, 12.0
 #: Candidate frames of a filmstrip.
@@ -114,7 +121,9 @@ def filmstrip(
         baked = baked[liveliest_baked(baked)]
     candidates = even_frames(baked, _CANDIDATES)
     offsets = _offsets(baked, candidates, lambda part: progress(0.3 * part))
-    view = view_axes(azimuth, ELEVATION)
+    first = baked.motion.roots[0]
+    heading = float(np.degrees(np.arctan2(first[0, 2], first[2, 2])))
+    view = view_axes(clear_azimuth(baked, azimuth, heading), ELEVATION)
     if frames is None:
         across = offsets - (offsets @ view[2])[..., None] * view[2]
         scores = np.sqrt(np.mean(across**2, axis=(1, 2)))
@@ -170,6 +179,7 @@ class _Strip:
     def __post_init__(self) -> None:
         self.rigs = [self._settled(self.baked.rig_frame(k), k) for k in self.frames]
         self.softs = [self._settled(self.baked.frames[k], k) for k in self.frames]
+        self.obstacles = drawn_obstacles([self.baked])
         boxes = np.array([self._box(pair) for pair in zip(self.rigs, self.softs, strict=True)])
         self.middles = boxes.mean(axis=1)
         # Each picture is centred in its column; all have the same height above the ground.
@@ -181,7 +191,7 @@ class _Strip:
         tall = float(np.clip(high * width / wide, 0.4 * width, 1.6 * width))
         self.scale = 0.92 * min(width / wide, tall / high)
         self.cell = (int(width), int(tall))
-        self.ground = float(np.median(self.baked.frames[..., 1].min(axis=1)))
+        self.ground = ground_height(self.baked)
 
     def _box(self, bodies: Sequence[Floats]) -> Floats:
         """Return the bounding box in the view, (2, 2): least and greatest x and y."""
@@ -242,13 +252,27 @@ class _Strip:
         ):
             normals = vertex_normals(points, triangles)
             body = Body(points, triangles, normals, colours, cavity, self.appearance)
-            picture, mask = render(body, self._camera(k), self.ground, PAPER_RGB)
+            glasses = self._glasses(self.frames[k])
+            picture, mask = render(body, self._camera(k), self.ground, PAPER_RGB, glasses)
             covered.append(mask)
             axes = self._place(figure, left, top, picture)
         if covered[0].max() > 0.5:
             if self.appearance is not None:  # makes the line visible on dark colours
                 axes.contour(covered[0], [0.5], colors=[PAPER], linewidths=2.2, alpha=0.45)
             axes.contour(covered[0], [0.5], colors=[INK], linewidths=0.8, alpha=0.8)
+
+    def _glasses(self, frame: int) -> list[Glass]:
+        """Return the obstacles at a frame."""
+        glasses = []
+        for each in self.obstacles:
+            assert each.places[0] is not None
+            place = each.places[0][min(frame, len(each.places[0]) - 1)]
+            points = each.surface.vertices @ place[:3, :3].T + place[:3, 3]
+            colour, opacity = GLASS[each.kind]
+            glasses.append(
+                Glass(self._settled(points, frame), each.surface.triangles, colour, opacity)
+            )
+        return glasses
 
     def _colours(self, column: int) -> Floats:
         """Return colours of the flesh, (n, 3)."""

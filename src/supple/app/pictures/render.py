@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,8 +117,23 @@ def rasterised_behind(
     return nearest, which, parts
 
 
-def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Floats, Floats]:
-    """Render the body on the ground; return the picture (h, w, 3) and its coverage (h, w)."""
+@dataclass(frozen=True, eq=False)
+class Glass:
+    """Transparent surface of one colour in the world, such as an obstacle."""
+
+    vertices: Floats
+    triangles: NDArray[np.int64]
+    colour: tuple[float, float, float]
+    opacity: float
+
+
+def render(
+    body: Body, camera: Camera, ground: float, paper: Floats, glasses: Sequence[Glass] = ()
+) -> tuple[Floats, Floats]:
+    """Render the body on the ground, with transparent surfaces behind and before it.
+
+    Return the picture (h, w, 3) and the coverage (h, w) of the body.
+    """
     fine = camera.finer(_FINE)
     width, height = fine.pixels
     projected = fine.project(body.vertices)
@@ -137,11 +152,44 @@ def render(body: Body, camera: Camera, ground: float, paper: Floats) -> tuple[Fl
         lit = _lit(body, corners, shares, colours[:, :3], camera.view[2], shadow)
         light[hit] += opacity[:, None] * lit
         through[hit] -= opacity
+    behind, before = _glass_layers(glasses, fine, body) if glasses else ([], [])
+    for colours, opacity in behind:
+        picture = colours + (1 - opacity) * picture
     picture = light + through[..., None] * picture
+    for colours, opacity in before:
+        picture = colours + (1 - opacity) * picture
     sub_pixels = camera.pixels[1], _FINE, camera.pixels[0], _FINE
     coarse = picture.reshape(*sub_pixels, 3).mean(axis=(1, 3))
     coverage = 1 - through.reshape(sub_pixels).mean(axis=(1, 3))
     return np.clip(coarse, 0.0, 1.0), coverage
+
+
+def _glass_layers(
+    glasses: Sequence[Glass], camera: Camera, body: Body
+) -> tuple[list[tuple[Floats, Floats]], list[tuple[Floats, Floats]]]:
+    """Return layers behind and before the body, far ones first.
+
+    A layer has premultiplied colours (h, w, 3) and opacities (h, w, 1).
+    """
+    layers: tuple[list[tuple[Floats, Floats]], list[tuple[Floats, Floats]]] = ([], [])
+    depths = rasterised(camera.project(body.vertices), body.triangles, *camera.pixels)[0]
+    seen = [camera.project(each.vertices) for each in glasses]
+    for k in np.argsort([float(points[:, 2].mean()) for points in seen]):
+        each = glasses[k]
+        near, which, _ = rasterised(seen[k], each.triangles, *camera.pixels)
+        hit = which >= 0
+        a, b, c = (each.vertices[each.triangles[which[hit], j]] for j in range(3))
+        normals = np.cross(b - a, c - a)
+        normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+        normals *= np.where(normals @ camera.view[2] < 0, -1.0, 1.0)[:, None]
+        lit = 0.55 + 0.45 * np.clip(normals @ KEY, 0.0, 1.0)
+        for layer, shown in zip(layers, (near < depths, near >= depths), strict=True):
+            visible = (hit & shown)[hit]
+            opacity, colours = np.zeros((*near.shape, 1)), np.zeros((*near.shape, 3))
+            opacity[hit, 0] = each.opacity * visible
+            colours[hit] = (each.opacity * visible * lit)[:, None] * each.colour
+            layer.append((colours, opacity))
+    return layers
 
 
 def _layers(

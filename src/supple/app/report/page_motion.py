@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from supple.app.pictures.filmstrip import liveliest_baked, liveliest_vertex
 from supple.app.pictures.render import cavities
+from supple.app.report.page_obstacles import encoded_obstacles, with_obstacles_near
 from supple.arrays import Floats, Ints, Singles
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, from_matrix
@@ -21,6 +22,7 @@ from supple.mesh.appearance import SIDE, Appearance, Texture
 from supple.mesh.surface import SurfaceMesh
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.drawn_obstacles import ground_height
 
 # Appearance ------------------------------------------------------------------------------------
 
@@ -272,8 +274,10 @@ def encoded_motion(
     weights, places, error = _weights(
         bakes, samples, groups, lambda part: progress(0.6 + 0.4 * part)
     )
-    rest, more = _plain_sections({"weights": weights, "places": places})
+    obstacles, numbers = encoded_obstacles(bakes)
+    rest, more = _plain_sections({"weights": weights, "places": places, **numbers})
     header = _header(bakes, samples, groups, error) | {"appearance": look.header or None}
+    header["obstacles"] = obstacles
     header["packed"], header["plain"], header["bytes"] = sections, rest, [len(data), len(more)]
     payload = base64.b64encode(data + more).decode("ascii")
     counts = (len(groups[0].numbers), len(groups[1].numbers))
@@ -409,8 +413,8 @@ def _clip_header(baked: BakedMotion, flesh: Singles) -> dict[str, Any]:
         "start": float(baked.times[0]),
         "loop": bool(baked.loop),
         "frames": baked.n_frames,
-        "ground": float(np.median(baked.frames[..., 1].min(axis=1))),
-        "bounds": _bounds(baked).tolist(),
+        "ground": ground_height(baked),
+        "bounds": with_obstacles_near(baked, _bounds(baked)).tolist(),
         "farthest": max(farthest),
         "vertex": liveliest_vertex(flesh)[0],
     }

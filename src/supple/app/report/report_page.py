@@ -25,6 +25,7 @@ from supple.errors import SuppleError
 from supple.mesh.topology import counted
 from supple.progress import PartDone, unreported
 from supple.rig.baked_motion import BakedMotion
+from supple.rig.drawn_obstacles import clear_azimuth
 from supple.saving import write_whole
 
 #: In the order of their dependencies.
@@ -34,6 +35,7 @@ _SCRIPTS = (
     "colours.js",
     "shaders.js",
     "renderer.js",
+    "obstacles.js",
     "camera.js",
     "chart.js",
     "main.js",
@@ -59,9 +61,10 @@ def write_page(
     The tables show `figures`, as `grids` does, or else the report of the bake. `pictures` are PNG
     or JPEG files, or their bytes, by caption; a browser without WebGL 2 refers to the first instead
     of the player. With `clay`, the page starts in clay instead of in the character's colours. The
-    azimuth of the initial camera is in degrees. Motions with more than `most_bytes` of data, by
-    default 3.5 million and half a million for each further motion, are encoded more coarsely; the
-    page shows the error. `progress` is called with the fraction done.
+    azimuth of the initial camera is in degrees; a wall that would hide the character changes it.
+    Obstacles and objects of the motions are drawn transparently. Motions with more than
+    `most_bytes` of data, by default 3.5 million and half a million for each further motion, are
+    encoded more coarsely; the page shows the error. `progress` is called with the fraction done.
 
     Returns ``bytes``, ``shapes_rig``, ``shapes_flesh`` and ``error_m``, the largest error of a
     shown vertex.
@@ -73,7 +76,7 @@ def write_page(
     head = motion.header | {
         "colour": list(SOFT),
         "clay": bool(clay),
-        "azimuth": float(np.radians(azimuth)),
+        "azimuth": float(np.radians(clear_azimuth(bakes[motion.header["clip"]], azimuth))),
     }
     for clip, each in zip(head["clips"], bakes, strict=True):
         clip |= {"subtitle": _subtitle(each), "far": length_text(clip["farthest"])}

@@ -16,7 +16,7 @@ from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel, add_mate
 from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
 from supple.app.viewer.panels.show_panel import CostPanel, EnergyPanel, ShowPanel
 from supple.app.viewer.panels.touch_panel import TouchPanel
-from supple.app.viewer.scene.contact_nodes import add_obstacles
+from supple.app.viewer.scene.contact_nodes import FixedObstacles
 from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.server import address, start_server, stop_server
 from supple.app.viewer.session.feel_dials import FeelDials
@@ -130,9 +130,9 @@ class Page:
             session.release(client.client_id)
 
         self.scene = SceneView(self.server, session, clay=clay)
-        fixed = session.actor.obstacles.fixed if "obstacles" in session.actor.parts else ()
-        add_obstacles(self.server, fixed, session.actor.model.surface.size)
         self._nodes: list[Any] = [self.scene]  # updated with every frame
+        if "obstacles" in session.actor.parts:
+            self._nodes.append(FixedObstacles(self.server, session))
         self._panels: list[Any] = []  # updated every `SLIDER` seconds
         self._add_panels()
         self._show_scene()

@@ -20,10 +20,11 @@ from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Actor, Session
 from supple.engines.engine import engine_named
 from supple.errors import SuppleError
+from supple.playback.bake_plan import bake_plan
 from supple.playback.character_models import PreparedModel, prepared_model, stepped_by
 from supple.playback.character_sources import CharacterSource, is_body, read_character
 from supple.playback.feel.feel import file_feel
-from supple.playback.motion_choice import chosen_motion
+from supple.playback.obstacles.words import placed_options
 from supple.playback.progress_bar import console, first_use_message, working
 from supple.reduction.build_log import BuildLog
 
@@ -103,7 +104,8 @@ def _character(
     with working("reading", quiet):
         source = read_character(given, options.unit, **options.reading())
         motion = options.motion_name()
-        chosen_motion(source.character, motion)
+        plan = bake_plan(source.character, motion)
+        touch.check_obstacles(plan.place_of(source.character))
         values = flesh_values(source, options, options.model)
         row = engine_named(options.engine, "character")
         built = options.model is None and source.model is None
@@ -112,6 +114,7 @@ def _character(
     if not built:  # a model file determines the engine
         row = stepped_by(row, ready.model)
         simulation = touch.stepping(row)
+    simulation = placed_options(simulation, plan.place_of(source.character))
     with working("starting", quiet):
         flesh: dict[str, Any] = {"engine": row.name, "flesh": options.flesh}
         feel = file_feel(options.anatomy)

@@ -16,9 +16,9 @@ from typing import Any
 from supple.formats.registry import ADDED
 
 try:
-    from pxr import Ar, Kind, Sdf, Tf, Usd, UsdGeom, UsdShade, UsdSkel, UsdUtils, Vt
+    from pxr import Ar, Gf, Kind, Sdf, Tf, Usd, UsdGeom, UsdShade, UsdSkel, UsdUtils, Vt
 except ImportError:
-    Ar = Kind = Sdf = Tf = Usd = UsdGeom = UsdShade = UsdSkel = UsdUtils = Vt = None
+    Ar = Gf = Kind = Sdf = Tf = Usd = UsdGeom = UsdShade = UsdSkel = UsdUtils = Vt = None
 
 
 #: Most prims of a stage.

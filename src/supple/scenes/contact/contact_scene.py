@@ -72,6 +72,11 @@ class ContactScene:
         return f'ContactScene("{self.name}", {self.motion.name}, {length}, {count} colliders)'
 
     @property
+    def colliders(self) -> tuple[Obstacle, ...]:
+        """Obstacles, then objects."""
+        return *self.obstacles, *self.objects
+
+    @property
     def seconds(self) -> float:
         """Duration in s, from `start` to the end of the motion."""
         return round(self.motion.duration - self.start, 9)
@@ -145,6 +150,7 @@ class ContactScene:
         """Play the scene; record skin and colliders `rate` times a second, forces at every step."""
         every = max(1, round(1 / (rate * simulator.dt)))
         skins, things, times = [simulator.surface()], [self._drawn()], [0.0]
+        places = [self._places()]
         forces, limits = [np.zeros(3)], set[str]()
         by_thing: list[dict[str, Floats]] = [{}]
         for step, state in enumerate(self.play(simulator, seconds), 1):
@@ -154,6 +160,7 @@ class ContactScene:
             if step % every == 0:
                 skins.append(simulator.surface())
                 things.append(self._drawn())
+                places.append(self._places())
                 times.append(step * simulator.dt)
         names = sorted({name for each in by_thing for name in each})
         return ContactRecord(
@@ -164,10 +171,16 @@ class ContactScene:
             np.array(forces),
             {k: np.array([each.get(k, np.zeros(3)) for each in by_thing]) for k in names},
             tuple(sorted(limits)),
+            np.stack(places, axis=1),
         )
 
+    def _places(self) -> Floats:
+        """Return the current places (c, 4, 4) of the colliders."""
+        placed = (each.place if isinstance(each, RigidObject) else None for each in self.colliders)
+        return np.array([np.eye(4) if each is None else each for each in placed]).reshape(-1, 4, 4)
+
     def _drawn(self) -> list[SurfaceMesh]:
-        surfaces = [collider_surface(each) for each in (*self.obstacles, *self.objects)]
+        surfaces = [collider_surface(each) for each in self.colliders]
         return [surface for surface in surfaces if surface is not None]
 
 
@@ -191,6 +204,8 @@ class ContactRecord:
         (s, 3) contact force on the body in N, by name of the collider.
     limits
         Names of the limits that acted in any step.
+    places
+        (c, t, 4, 4) places of the scene's colliders in each frame.
     """
 
     times: Floats
@@ -200,6 +215,7 @@ class ContactRecord:
     forces: Floats
     by_thing: Mapping[str, Floats]
     limits: tuple[str, ...]
+    places: Floats
 
 
 def contact_scene(name: str) -> ContactScene:

@@ -21,6 +21,7 @@ class Page {
     this.speed = 1;
     this.wire = false;
     this.clay = head.clay || !colours.own;
+    this.obstacles = head.obstacles.length > 0;
     this.playing = !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.connect();
     this.showVertex();
@@ -40,6 +41,11 @@ class Page {
     find("wire").addEventListener("click", () => { this.wire = !this.wire; this.show(); });
     find("clay").hidden = !this.colours.own;
     find("clay").addEventListener("click", () => { this.clay = !this.clay; this.show(); });
+    find("obstacles").hidden = !this.obstacles;
+    find("obstacles").addEventListener("click", () => {
+      this.obstacles = !this.obstacles;
+      this.show();
+    });
     find("home").addEventListener("click", () => { this.camera.home(); this.requestDraw(); });
     find("theme").addEventListener("click", () => {
       document.documentElement.dataset.theme = isDark() ? "light" : "dark";
@@ -96,6 +102,7 @@ class Page {
       button.setAttribute("aria-pressed", String(button.dataset.mode === this.mode));
     find("wire").setAttribute("aria-pressed", String(this.wire));
     find("clay").setAttribute("aria-pressed", String(this.clay && this.colours.own));
+    find("obstacles").setAttribute("aria-pressed", String(this.obstacles));
     find("play").setAttribute("aria-label", this.playing ? "pause" : "play");
     find("play").dataset.playing = this.playing;
     find("legend").hidden = this.mode !== "difference";
@@ -146,9 +153,9 @@ class Page {
         : [0, 0, wide, tall];
       const middle = [standing[0], motion.head.ground, standing[2]];
       const look = { dark: isDark(), wire: this.wire, heat: this.mode === "difference",
-        own: !this.clay,
+        own: !this.clay, obstacles: this.obstacles,
         colour: name === "rig" ? [0.7, 0.72, 0.76] : motion.head.colour };
-      const view = { ...this.camera.view(standing, box[2] / box[3]), box, middle, model, look, name };
+      const view = { ...this.camera.view(standing, box[2] / box[3]), box, middle, model, look, name, time: this.time };
       renderer.draw(name, view);
       return view;
     });

@@ -52,6 +52,15 @@ function shapesFrom(numbers, before, count, n, step) {
   return shapes;
 }
 
+// Place between two places, each a quaternion and a translation.
+function between(from, to, part) {
+  const place = new Array(7);
+  for (let i = 0; i < 7; i++) place[i] = (1 - part) * from[i] + part * to[i];
+  const length = Math.hypot(place[0], place[1], place[2], place[3]);
+  for (let i = 0; i < 4; i++) place[i] /= length;
+  return place;
+}
+
 class BakedMotion {
   static async from(head, text) {
     const bytes = fromBase64(text);
@@ -86,6 +95,9 @@ class BakedMotion {
     this.looks = parts; // "ways", "corners", "uv", "tints" and "materials", where there are any
     this.weights = parts.weights;
     this.places = parts.places;
+    this.solids = parts.solids;
+    this.solidCorners = parts.solidCorners;
+    this.solidPlaces = parts.solidPlaces;
     this.count = head.shapes[0] + head.shapes[1];
     this.rig = new Float32Array(3 * n);
     this.soft = new Float32Array(3 * n);
@@ -95,6 +107,7 @@ class BakedMotion {
 
   // Choose a motion; its values override the shared ones.
   choose(clip) {
+    this.clip = clip;
     this.head = { ...this.whole, ...this.whole.clips[clip] };
     this.reached = undefined;
   }
@@ -119,11 +132,19 @@ class BakedMotion {
 
   rootAt(time) {
     const [a, b, part] = this.around(time);
-    const root = new Array(7), from = this.placeOf(a), to = this.placeOf(b);
-    for (let i = 0; i < 7; i++) root[i] = (1 - part) * from[i] + part * to[i];
-    const length = Math.hypot(root[0], root[1], root[2], root[3]);
-    for (let i = 0; i < 4; i++) root[i] /= length;
-    return root;
+    return between(this.placeOf(a), this.placeOf(b), part);
+  }
+
+  // Quaternion and translation of an obstacle; null if this motion does not have it.
+  obstacleAt(number, time) {
+    const track = this.head.obstacles[number].tracks[this.clip];
+    if (!track) return null;
+    const [a, b, part] = this.around(time);
+    const place = (frame) => {
+      const at = 7 * (track[0] + Math.min(frame, track[1] - 1));
+      return this.solidPlaces.subarray(at, at + 7);
+    };
+    return between(place(a), place(b), part);
   }
 
   // Fill rig, soft and amount (distance of flesh from rig in m), in root space.

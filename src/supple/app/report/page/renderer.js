@@ -61,6 +61,7 @@ class Renderer {
     colours.upload(gl);
     this.bodies = { rig: this.body(motion.rig), soft: this.body(motion.soft) };
     this.corners = this.buffer(gl.ARRAY_BUFFER, new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]));
+    this.obstacles = new Obstacles(this, motion);
     this.makeShadow();
     this.near = new Uint8Array(NEAR_CELLS * NEAR_CELLS);
     this.nearTexture = gl.createTexture();
@@ -207,6 +208,7 @@ class Renderer {
       gl.disable(gl.BLEND);
     }
     gl.bindVertexArray(null);
+    if (view.look.obstacles) this.obstacles.draw(view, shared, view.time);
   }
 
   // Draw the triangles of a material: opaque parts first, then transparent ones.
@@ -247,7 +249,8 @@ class Renderer {
     const gl = this.gl;
     if (view.eye[1] < view.middle[1]) return; // invisible from below
     this.use(this.groundProgram, { ...shared, u_middle: view.middle, u_shadow: { texture: 0 },
-      u_near: { texture: 1 }, u_dark: view.look.dark ? 1 : 0 });
+      u_near: { texture: 1 }, u_dark: view.look.dark ? 1 : 0,
+      u_lines: view.look.obstacles && this.obstacles.hasPlane ? 0 : 1 });
     gl.bindVertexArray(null);
     gl.bindBuffer(gl.ARRAY_BUFFER, this.corners);
     gl.enableVertexAttribArray(0);

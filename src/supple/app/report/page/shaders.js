@@ -100,7 +100,7 @@ const GROUND_FRAGMENT = `#version 300 es
   in vec3 v_place;
   in vec2 v_from;
   uniform sampler2D u_near;
-  uniform float u_dark, u_size;
+  uniform float u_dark, u_size, u_lines;
   out vec4 colour;
   ${SHADOW_LOOKUP}
   void main() {
@@ -112,7 +112,7 @@ const GROUND_FRAGMENT = `#version 300 es
     vec2 cell = abs(fract(v_place.xz / (0.25 * u_size) + 0.5) - 0.5) * 0.25 * u_size;
     vec2 width = fwidth(v_place.xz);
     vec2 line = 1.0 - smoothstep(0.4 * width, 1.4 * width, cell);
-    float grid = 0.055 * max(line.x, line.y);
+    float grid = 0.055 * u_lines * max(line.x, line.y);
     float glow = mix(0.02, 0.10, u_dark) * fade;
     float black = clamp(shade + (1.0 - u_dark) * grid, 0.0, 0.9) * fade;
     float white = (glow + 1.3 * u_dark * grid * fade) * (1.0 - black);
@@ -132,3 +132,40 @@ const PLAIN_FRAGMENT = `#version 300 es
   uniform vec4 u_tint;
   out vec4 colour;
   void main() { colour = u_tint; }`;
+
+// Obstacles are transparent, so that the skin behind them is visible.
+const SOLID_VERTEX = `#version 300 es
+  in vec3 a_place, a_normal;
+  uniform mat4 u_camera, u_model;
+  out vec3 v_place, v_normal, v_local;
+  void main() {
+    vec4 world = u_model * vec4(a_place, 1.0);
+    v_place = world.xyz;
+    v_local = a_place;
+    v_normal = mat3(u_model) * a_normal;
+    gl_Position = u_camera * world;
+  }`;
+
+const SOLID_FRAGMENT = `#version 300 es
+  precision highp float;
+  in vec3 v_place, v_normal, v_local;
+  uniform vec3 u_eye, u_key, u_colour;
+  uniform float u_size, u_smooth, u_plane, u_alpha;
+  out vec4 colour;
+  ${SHADOW_LOOKUP}
+  void main() {
+    vec3 e = normalize(u_eye - v_place);
+    vec3 n = normalize(mix(cross(dFdx(v_place), dFdy(v_place)), v_normal, u_smooth));
+    if (dot(n, e) < 0.0) n = -n;
+    float reach = lightAt(v_place + 0.006 * u_size * n, 0.004);
+    float side = 1.0 - clamp(dot(n, e), 0.0, 1.0);
+    float behind = dot(v_normal, e) < 0.0 ? 0.35 : 1.0;
+    float alpha = u_alpha * mix(1.0 + 0.5 * side * side, behind, u_plane);
+    vec2 cell = abs(fract(v_local.xz / (0.25 * u_size) + 0.5) - 0.5) * 0.25 * u_size;
+    vec2 line = 1.0 - smoothstep(0.4 * fwidth(v_local.xz), 1.4 * fwidth(v_local.xz), cell);
+    alpha = clamp(alpha * (1.0 + 0.9 * u_plane * max(line.x, line.y)), 0.0, 1.0);
+    float key = clamp((dot(n, u_key) + 0.3) / 1.3, 0.0, 1.0) * mix(0.35, 1.0, reach);
+    vec3 light = pow(u_colour, vec3(2.2)) * (0.5 + 0.2 * n.y + 0.75 * key);
+    light += 0.15 * pow(clamp(dot(n, normalize(u_key + e)), 0.0, 1.0), 26.0) * reach;
+    colour = vec4(alpha * pow(light / (1.0 + 0.18 * light), vec3(1.0 / 2.2)), alpha);
+  }`;

@@ -11,10 +11,11 @@ from supple.app.viewer.scene.colours import by_displacement
 from supple.app.viewer.scene.scene_nodes import SkinNode
 from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.session.session import Session
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats
 from supple.dynamics.rigid_object import RigidObject
 from supple.maths.rotations import from_matrix
-from supple.mesh.obstacles import Obstacle, Plane
+from supple.playback.obstacles.recording import baked_colliders, place_of
+from supple.rig.baked_obstacles import in_own_axes
 from supple.scenes.contact.props import collider_surface
 
 #: Standard gravity, m/s².
@@ -30,34 +31,46 @@ SHORT, LONGEST = 0.004, 0.3
 MOST_ARROWS = 120
 
 
-def add_obstacles(server: viser.ViserServer, obstacles: tuple[Obstacle, ...], size: float) -> None:
-    """Show fixed obstacles; a plane as a square around its point."""
-    for number, each in enumerate(obstacles):
-        if isinstance(each, Plane):
-            corners, faces = _square(each, 1.5 * size)
-        else:
-            surface = collider_surface(each)
+class FixedObstacles:
+    """Obstacles that are given with the character; planes are squares, those with a path move."""
+
+    def __init__(self, server: viser.ViserServer, session: Session[Any]) -> None:
+        self._actor = session.actor
+        self.handles: list[viser.MeshHandle] = []
+        self._moving: list[tuple[RigidObject, Floats, viser.MeshHandle]] = []
+        fixed = self._actor.obstacles.fixed
+        middle = session.skin.mean(axis=0).astype(np.float64)
+        places = [place_of(each)[None] for each in fixed]
+        for each, shown in zip(
+            fixed, baked_colliders(fixed, places, len(fixed), middle), strict=True
+        ):
+            surface = shown.surface(1.5 * self._actor.model.surface.size)
             if surface is None:
                 continue
-            corners, faces = surface.vertices, surface.triangles
-        server.scene.add_mesh_simple(
-            f"/obstacle/{number}",
-            corners.astype(np.float32),
-            faces.astype(np.uint32),
-            color=WALL,
-            opacity=THROUGH,
-            side="double",
-            flat_shading=True,
-        )
+            node = server.scene.add_mesh_simple(
+                f"/obstacle/{shown.name}",
+                surface.vertices.astype(np.float32),
+                surface.triangles.astype(np.uint32),
+                color=OBJECT if shown.kind == "object" else WALL,
+                opacity=THROUGH,
+                side="double",
+                flat_shading=not shown.is_round,
+            )
+            _move(node, shown.place(0))
+            self.handles.append(node)
+            if isinstance(each, RigidObject) and each.path is not None:
+                self._moving.append((each, in_own_axes(each.shape)[1], node))
+
+    def update(self) -> None:
+        """Send the places of obstacles that move."""
+        for each, own, node in self._moving:
+            assert each.path is not None
+            _move(node, np.asarray(each.path(self._actor.player.time)) @ own)
 
 
-def _square(plane: Plane, half: float) -> tuple[Floats, Ints]:
-    normal = np.asarray(plane.normal)
-    across = np.cross(normal, np.eye(3)[int(np.argmin(np.abs(normal)))])
-    across /= np.linalg.norm(across)
-    up = np.cross(normal, across)
-    corners = [a * across + b * up for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    return np.asarray(plane.point) + half * np.array(corners), np.array([[0, 1, 2], [0, 2, 3]])
+def _move(node: viser.MeshHandle, place: Floats) -> None:
+    node.position = tuple(place[:3, 3])
+    node.wxyz = tuple(np.roll(from_matrix(place[:3, :3]), 1))
 
 
 class ObjectNodes:
@@ -74,8 +87,7 @@ class ObjectNodes:
         if self._revision != self._objects.revision:
             self._renew()
         for each, node in self._nodes:
-            place = self._objects.place(each)
-            node.position, node.wxyz = tuple(place[:3, 3]), tuple(from_matrix(place[:3, :3]))
+            _move(node, self._objects.place(each))
 
     def _renew(self) -> None:
         for _, node in self._nodes:

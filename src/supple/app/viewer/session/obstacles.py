@@ -176,8 +176,14 @@ def _follower(centre: ArrayLike) -> DampedFollower:
 
 
 def _in_world(obstacle: Obstacle, world_from_clip: Floats) -> Obstacle:
+    if isinstance(obstacle, RigidObject) and obstacle.path is not None:
+        return obstacle  # the player moves it
     if np.array_equal(world_from_clip, np.eye(4)):
         return obstacle
+    if isinstance(obstacle, RigidObject):
+        moved = obstacle.copy()
+        moved.place = world_from_clip @ obstacle.place
+        return moved
     if isinstance(obstacle, Plane):
         rotation, shift = world_from_clip[:3, :3], world_from_clip[:3, 3]
         point = rotation @ np.asarray(obstacle.point) + shift

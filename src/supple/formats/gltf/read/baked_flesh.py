@@ -52,7 +52,7 @@ def _without_flesh(path: Path, data: bytes, notes: Notes) -> bytes:
     if added == FLESH:
         notes.warn(CODE, "has flesh that Supple baked; the original is read")
         return _without_flesh(path, before, Notes(path.name))  # the original may be baked as well
-    if any(FLESH in _extras(mesh) for mesh in _meshes(data, path.name)):
+    if any(FLESH in _extras(each) for each in _marked_parts(data, path.name)):
         try:
             before = _MarkedFile(path, data).removed()
         except (_LostError, LookupError, ValueError):
@@ -83,6 +83,12 @@ def _meshes(data: bytes, name: str) -> list[Any]:
     """Return the meshes of an unchecked file."""
     meshes = open_container(data, Notes(name)).json.get("meshes")
     return meshes if isinstance(meshes, list) else []
+
+
+def _marked_parts(data: bytes, name: str) -> list[Any]:
+    """Return the meshes and nodes of an unchecked file, whose extras may mark additions."""
+    nodes = open_container(data, Notes(name)).json.get("nodes")
+    return [*_meshes(data, name), *(nodes if isinstance(nodes, list) else [])]
 
 
 def _extras(owner: Any) -> dict[str, Any]:
@@ -121,7 +127,11 @@ class _MarkedFile:
             if node.get("mesh") in self.kept:
                 node_kept[index] = self.kept[node["mesh"]]
                 _keep_items(node, "weights", node_kept[index])
+        obstacles = self._remove_obstacles()
         animations = [a for a in self.file.part("animations") if not _extras(a).get(FLESH)]
+        for animation in animations:
+            kept = (c for c in animation["channels"] if channel_target(c)[0] not in obstacles)
+            animation["channels"] = [*kept]
         for animation in animations:
             self._narrow(animation, node_kept)
         self.file.json["animations"] = [a for a in animations if a["channels"]]
@@ -130,6 +140,21 @@ class _MarkedFile:
         for holder in (self.file.json, self.file.json["asset"]):
             _extras(holder).pop(FLESH, None)
         return self.file.to_bytes(self.path)
+
+    def _remove_obstacles(self) -> set[int]:
+        """Empty marked nodes, which show obstacles, and take them from scenes; return indices."""
+        nodes = self.file.part("nodes")
+        marked = {number for number, node in enumerate(nodes) if _extras(node).get(FLESH)}
+        for number in marked:
+            nodes[number] = {"name": str(nodes[number].get("name", ""))}
+        for holder, name in [(s, "nodes") for s in self.file.part("scenes")] + [
+            (node, "children") for node in nodes
+        ]:
+            if marked & {*holder.get(name, [])}:
+                holder[name] = [number for number in holder[name] if number not in marked]
+                if not holder[name]:
+                    del holder[name]
+        return marked
 
     def _remove_targets(self, mesh: dict[str, Any]) -> list[int]:
         """Remove marked targets from a mesh; return the indices of the others."""

@@ -45,6 +45,7 @@ from supple.formats.gltf.write.morph_targets import (
     unused_names,
 )
 from supple.formats.gltf.write.new_file import new_scene, new_skin
+from supple.formats.gltf.write.obstacle_nodes import ObstacleNodes
 from supple.formats.gltf.write.source_file import FleshedFile, loaded_again
 from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of_springs
 from supple.formats.morph_fit import Progress
@@ -61,6 +62,7 @@ def write_gltf(
     error: float = 0.002,
     normals: bool = False,
     drop_springs: bool = False,
+    with_obstacles: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write baked motions into a copy of the character's own glTF file, or into a new file.
@@ -80,6 +82,8 @@ def write_gltf(
         files without joints always have them.
     drop_springs
         For a VRM: remove springs that move joints below this flesh; otherwise a warning names them.
+    with_obstacles
+        Whether the motions' obstacles and objects become nodes, which the same animations move.
     progress
         Called with the fraction done, 0 to 1, and the name of the step.
 
@@ -110,9 +114,9 @@ def write_gltf(
     if not isinstance(source, GltfSource):
         core = skinned_core(bakes[0].character.rig) if isinstance(source, BodySource) else None
         if core is not None and core.rig.method == "linear":
-            file, figures = new_skin(bakes, core, error, report)
+            file, figures = new_skin(bakes, core, error, report, with_obstacles)
         else:
-            file, figures = new_scene(bakes, error, report)
+            file, figures = new_scene(bakes, error, report, with_obstacles)
         data = file.to_bytes(path)
         write_whole(path, data)
         if figures["error"] > error:
@@ -120,7 +124,7 @@ def write_gltf(
             warn(f"{path.name}: {missed} of the size, not {error:.2%}")
         return {**figures, "bytes": len(data)}
     writer = _Writer(bakes, source, error, report)
-    writer.write(normals)
+    writer.write(normals, with_obstacles)
     writer.clear_springs(path.name, drop_springs)
     report(1.0, "writing the file")
     dropped = drop_springs and bool(writer.springs)
@@ -171,7 +175,7 @@ class _Writer:
     def motion(self) -> NodeMotion:
         return NodeMotion(self.document, self.source, self.loaded.metres_per_unit)
 
-    def write(self, normals: bool) -> None:
+    def write(self, normals: bool, with_obstacles: bool) -> None:
         starts = np.cumsum([0, *(baked.n_frames for baked in self.bakes)])
         for baked, (first, last) in zip(self.bakes, pairwise(starts), strict=True):
             self.played.append(self._as_played(baked, slice(first, last)))
@@ -191,7 +195,7 @@ class _Writer:
                 before[node] = self._add_targets(fit, node, normal_shapes)
         if self.decoded:
             remove_draco(self.file)
-        self._animate(shaped, before)
+        self._animate(shaped, before, with_obstacles)
         reached = max(fit.reached for fit in self.fits)
         if reached > self.error:
             what = f"{self.source.path.name}: morph targets miss the simulation by {reached:.2%}"
@@ -283,13 +287,20 @@ class _Writer:
             node_json["weights"] = [*weights, *[0.0] * len(names)]
         return before
 
-    def _animate(self, shaped: list[ShapedNodes], before: dict[int, int]) -> None:
-        """Animate the new weights in each motion's clip, or in a new animation."""
+    def _animate(
+        self, shaped: list[ShapedNodes], before: dict[int, int], with_obstacles: bool
+    ) -> None:
+        """Animate the new weights, and obstacles, in each motion's clip, or in a new animation."""
         times = Times(self.file)
         replaced: dict[int, set[int]] = {}
-        for played in self.played:
+        bakes = self.bakes if with_obstacles else []
+        obstacles = ObstacleNodes(self.file, bakes, self.loaded.metres_per_unit)
+        for number, played in enumerate(self.played):
             tracks = self._tracks(played, shaped)
-            self._play(played, tracks, before, times)
+            animation = self._play(played, tracks, before, times)
+            obstacles.animate(animation, number, played.when, times)
+            if played.clip is None and animation["channels"]:
+                self.file.add("animations", animation)
             if played.clip is not None:
                 replaced[played.clip.animation] = set(tracks)
         gained = {node: len(fit.shapes) for fit in shaped for node in fit.nodes}
@@ -311,7 +322,8 @@ class _Writer:
 
     def _play(
         self, played: _Played, tracks: dict[int, Track], before: dict[int, int], times: Times
-    ) -> None:
+    ) -> dict[str, Any]:
+        """Animate weights in the clip of a motion, and return it; a new one is not added yet."""
         clip, when = played.clip, played.when
         if clip is not None:
             animation = self.file.part("animations")[clip.animation]
@@ -330,8 +342,7 @@ class _Writer:
             track = tracks.get(node) or Track(when, np.zeros((len(when), 0)))
             rest = self._rest_weights(node, before.get(node, 0))
             play_weights(times, animation, node, track, old.get(node), rest)
-        if clip is None and animation["channels"]:
-            self.file.add("animations", animation)
+        return animation
 
     def _new_animation(self, motion_name: str) -> dict[str, Any]:
         names = [*(str(a.get("name")) for a in self.file.part("animations")), *self.animations]

@@ -20,6 +20,7 @@ from supple.formats.gltf.write.morph_targets import (
     target_names,
     unused_names,
 )
+from supple.formats.gltf.write.obstacle_nodes import ObstacleNodes
 from supple.formats.morph_fit import Progress, fit_morphs, unit_weights
 from supple.maths.rotations import continuous, from_matrix
 from supple.mesh.surface import SurfaceMesh, VertexNormals
@@ -33,7 +34,7 @@ STILL = 1e-7
 
 
 def new_scene(
-    bakes: Sequence[BakedMotion], error: float, progress: Progress
+    bakes: Sequence[BakedMotion], error: float, progress: Progress, with_obstacles: bool = False
 ) -> tuple[GltfFile, dict[str, Any]]:
     """Return a glTF file of baked motions for any rig, and the results of `write_gltf`.
 
@@ -53,7 +54,7 @@ def new_scene(
     mesh = _mesh(file, bakes, surface.vertices, shapes, normals=normals)
     node = file.add("nodes", {"name": character.name, "mesh": file.add("meshes", mesh)})
     file.json["scene"] = file.add("scenes", {"name": character.name, "nodes": [node]})
-    names = _animate(file, bakes, weights, node)
+    names = _animate(file, bakes, weights, node, with_obstacles=with_obstacles)
     return file, {"n_shapes": len(shapes), "error": reached, "new": True, **played_names(names)}
 
 
@@ -145,7 +146,11 @@ SET = 4
 
 
 def new_skin(
-    bakes: Sequence[BakedMotion], core: SkinnedCore, error: float, progress: Progress
+    bakes: Sequence[BakedMotion],
+    core: SkinnedCore,
+    error: float,
+    progress: Progress,
+    with_obstacles: bool = False,
 ) -> tuple[GltfFile, dict[str, Any]]:
     """Make a glTF file of baked motions, for a character with a linearly skinned rig inside.
 
@@ -171,7 +176,7 @@ def new_skin(
     )
     shapes, weights = unit_weights(shapes, weights)
     file, node = _skin_scene(bakes, skin, shapes)
-    names = _animate(file, bakes, weights, node, core)
+    names = _animate(file, bakes, weights, node, core, with_obstacles=with_obstacles)
     return file, {"n_shapes": len(shapes), "error": reached, "new": True, **played_names(names)}
 
 
@@ -242,14 +247,18 @@ def _animate(
     weights: Singles,
     mesh_node: int,
     core: SkinnedCore | None = None,
+    *,
+    with_obstacles: bool = False,
 ) -> list[str]:
     """Add an animation of each motion: the root, joints of a skin if given, weights of shapes.
 
-    Return the names of the animations.
+    With `with_obstacles` also nodes of the obstacles. Return the names of the animations.
     """
+    obstacles = ObstacleNodes(file, bakes if with_obstacles else [], 1.0)
     names = unused_names([baked.motion.name or "motion" for baked in bakes], [])
     starts = np.cumsum([0, *(baked.n_frames for baked in bakes)])
-    for baked, name, (first, last) in zip(bakes, names, pairwise(starts), strict=True):
+    spans = zip(bakes, names, pairwise(starts), strict=True)
+    for number, (baked, name, (first, last)) in enumerate(spans):
         tracks = [(0, path, values) for path, values in _root_tracks(baked).items()]
         if core is not None:
             tracks += _joint_tracks(core.rig, baked.motion.poses[:, core.entries])
@@ -259,6 +268,7 @@ def _animate(
         times = Times(file)
         for node, path, values in tracks:
             add_channel(animation, node, path, times.sampler(baked.times, values))
-        if tracks:
+        obstacles.animate(animation, number, baked.times, times)
+        if animation["channels"]:
             file.add("animations", animation)
     return names

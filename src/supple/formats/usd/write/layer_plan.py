@@ -264,9 +264,18 @@ class LayerPlan:
         }
 
     def author_request(
-        self, cached: list[bool], names: list[str], weights: NDArray[np.float32], normals: bool
+        self,
+        cached: list[bool],
+        names: list[str],
+        weights: NDArray[np.float32],
+        normals: bool,
+        obstacles: list[dict[str, Any]],
     ) -> dict[str, Any]:
-        """Return the request for the layer; `weights` (t, b) are blend weights of all frames."""
+        """Return the request for the layer.
+
+        `weights` (t, b) are blend weights of all frames, `obstacles` those of the clip that the
+        stage plays.
+        """
         clips = []
         for clip in self.clips:
             keys, values = clip.faded(weights[clip.rows])
@@ -277,6 +286,7 @@ class LayerPlan:
             "clips": clips,
             "names": names,
             "normals": normals,
+            "obstacles": obstacles,
             "around": self.clips[self.shown].around(),
             "range": np.array([ranges[:, 0].min(), ranges[:, 1].max()]),
         }

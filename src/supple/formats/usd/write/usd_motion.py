@@ -21,6 +21,7 @@ from supple.mesh.surface import VertexNormals
 from supple.mesh.topology import counted
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.drawn_obstacles import COLOURS, drawn_obstacles
 from supple.rig.inverse_skinning import largest_stretch, offsets_before_skinning
 from supple.saving import write_chunks
 
@@ -207,6 +208,7 @@ def write_usd(
     error: float = 0.002,
     points: Literal["blend-shapes", "cache"] = "blend-shapes",
     normals: bool = False,
+    with_obstacles: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write baked motions as ``.usd``, ``.usda``, ``.usdc`` or ``.usdz``.
@@ -228,6 +230,9 @@ def write_usd(
     normals : bool
         Whether normals are written: as normal offsets of blend shapes, or over time. Otherwise
         caches have no normals, and renderers compute them.
+    with_obstacles : bool
+        Whether the obstacles and objects of the motion become meshes; of several motions, those of
+        the one that the stage plays.
     progress : callable, optional
         Called with the fraction done, 0 to 1, and the name of the step.
 
@@ -253,10 +258,14 @@ def write_usd(
         with tempfile.TemporaryDirectory(prefix="supple-usd-") as folder:
             source, work = bakes[0].character.source, Path(folder)
             if not isinstance(source, UsdSource):
-                return _write_stage(path, bakes[0], work, normals, report)
+                return _write_stage(path, bakes[0], work, normals, report, with_obstacles)
             with opened_original(path, source) as original:
                 plan = LayerPlan(path, bakes, original)
-                return _write_layer(plan, path, bakes, work, error, points, normals, report)
+                shown = bakes[plan.shown]
+                codes, outward = plan.clips[plan.shown].codes, plan.source.from_stage
+                obstacles = _obstacles(shown, codes, outward) if with_obstacles else []
+                given = error, points, normals, obstacles
+                return _write_layer(plan, path, bakes, work, *given, report)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         raise FormatError(f"{path.name}: cannot be written ({why})") from problem
@@ -276,6 +285,7 @@ def _write_layer(
     error: float,
     points: str,
     normals: bool,
+    obstacles: list[dict[str, Any]],
     report: Progress,
 ) -> dict[str, Any]:
     parts = [np.asarray(baked.frames, np.float32) for baked in bakes]
@@ -290,7 +300,7 @@ def _write_layer(
     if normals and any(cached):
         np.save(folder / "normals.npy", baked_normals(bakes[plan.shown]))
     report(0.7, "writing the layer")
-    request = plan.author_request(cached, shapes, weights, normals)
+    request = plan.author_request(cached, shapes, weights, normals, obstacles)
     answer = run_child(WRITING, path.name, folder, request, plan.work)
     size = deliver(path, folder, plan.source_path, answer["files"])
     reached = answer["error_metres"] / plan.character.surface.size
@@ -308,8 +318,33 @@ def _write_layer(
     return {**figures, "cached_meshes": sum(cached), "sublayer": plan.sublayer}
 
 
+def _obstacles(baked: BakedMotion, codes: Floats, from_stage: Floats) -> list[dict[str, Any]]:
+    """Return the obstacles of a motion for the writing process; `codes` (t,) are its time codes."""
+    inward = np.linalg.inv(from_stage)
+    listed = []
+    for each in drawn_obstacles([baked]):
+        assert each.places[0] is not None
+        places = inward @ each.places[0]
+        listed.append(
+            {
+                "name": each.name,
+                "points": each.surface.vertices,
+                "triangles": each.surface.triangles,
+                "colour": np.array(COLOURS[each.kind]),
+                "places": places,
+                "codes": codes if len(places) > 1 else np.zeros(0),
+            }
+        )
+    return listed
+
+
 def _write_stage(
-    path: Path, baked: BakedMotion, folder: Path, normals: bool, report: Progress
+    path: Path,
+    baked: BakedMotion,
+    folder: Path,
+    normals: bool,
+    report: Progress,
+    with_obstacles: bool,
 ) -> dict[str, Any]:
     """Write a new stage, for characters from other formats."""
     surface = baked.character.surface
@@ -317,12 +352,14 @@ def _write_stage(
     if normals:
         np.save(folder / "normals.npy", baked_normals(baked))
     report(0.2, "writing the stage")
+    codes = np.round(baked.times * baked.rate, 6)
     request = {
         "action": "new",
         "path": None,
         "format": layer_format(path),
         "rate": float(baked.rate),
-        "codes": np.round(baked.times * baked.rate, 6),
+        "codes": codes,
+        "obstacles": _obstacles(baked, codes, np.eye(4)) if with_obstacles else [],
         "name": baked.character.name,
         "triangles": np.asarray(surface.triangles),
         "rest": np.asarray(surface.vertices),

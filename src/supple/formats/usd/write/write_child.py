@@ -38,6 +38,7 @@ from supple.formats.usd.write.authoring import (
     define_animations,
     new_stage,
 )
+from supple.formats.usd.write.obstacle_prims import add_obstacles
 
 #: Most files that are listed.
 MOST = 100_000
@@ -164,6 +165,7 @@ def _author(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         define_animations(stage, clip["skeletons"], clip["animation_name"])
         for path in sorted({each["animation"] for each in clip["skeletons"]} if names else ()):
             add_weights(stage.GetPrimAtPath(path), names, clip["keys"], clip["weights"])
+    add_obstacles(stage, request["obstacles"])
     _widen_range(stage, request["range"])
     _mark(layer, FLESH, request)
     return _finished(layer, stage, request, frames, folder)
@@ -307,7 +309,9 @@ def _named_files(layer: Any) -> list[str]:
 def _new(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     layer = Sdf.Layer.CreateAnonymous(".usda")
     frames, normals = _stored(folder / "frames.npy"), _stored(folder / "normals.npy")
-    new_stage(Usd.Stage.Open(layer), request, frames, normals)
+    stage = Usd.Stage.Open(layer)
+    new_stage(stage, request, frames, normals)
+    add_obstacles(stage, request["obstacles"], str(stage.GetDefaultPrim().GetPath()))
     layer.Export(str(folder / f"layer.{request['format']}"))
     return {}
 
