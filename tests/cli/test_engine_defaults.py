@@ -51,7 +51,7 @@ def test_all_commands_with_an_engine_are_run_here():
         if not name.startswith("-")
         and any("--engine" in each.names for each in app[name].assemble_argument_collection())
     }
-    assert named == {*SMALL, "bench"}  # which has its own tests, in tests/lab
+    assert named == {*SMALL, "bench", "fit"}  # which have tests of their own
 
 
 @pytest.mark.filterwarnings("ignore:arm.*the reduced model is", "ignore:motion .*in .* steps")
