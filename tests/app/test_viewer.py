@@ -516,6 +516,19 @@ def test_a_failed_step_restarts_with_a_message(
     assert session.run_requests() is None
 
 
+def test_a_step_that_fails_again_at_once_pauses(
+    session: CharacterSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*given: Any) -> None:
+        raise SolverError("obstacle 0 is 2 m deep in the skin")
+
+    monkeypatch.setattr(session.actor.simulator, "step", refuses)
+    session.advance(1)
+    assert session.state != "paused"
+    session.advance(5)
+    assert session.state == "paused"
+
+
 # What is kept ------------------------------------------------------------------------------
 
 

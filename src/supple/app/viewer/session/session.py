@@ -149,6 +149,7 @@ class Session(Generic[A]):
         self.meter = Meter()
         self.limits: tuple[str, ...] = ()  # that acted in the last step
         self.changed = True  # since the last `refresh`
+        self._failed = False  # in the last update
         self.skin = np.empty((len(actor.model.surface.vertices), 3), np.float32)
         self._requests: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._speed = 1.0
@@ -211,8 +212,11 @@ class Session(Generic[A]):
             limits = self.actor.step(count)
         except SuppleError as error:
             self._restart(str(error))
+            if self._failed:  # at its first step again, as with an obstacle through the body
+                self.actor.pause()
+            self._failed = True
             return
-        self.changed = True
+        self.changed, self._failed = True, False
         if limits is not None:
             self.limits = limits
             self.meter.add_steps(time.perf_counter() - began, time.thread_time() - processor, count)
