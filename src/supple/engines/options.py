@@ -110,7 +110,7 @@ class BakePlayOptions(PlayOptions):
     interrupted final bake resumes. auto: the full simulation, within 5 %, where it is expected to
     take at most twice as long as live, otherwise live."""
     swing: Words = None
-    """How far flesh swings at most in this motion: 3% of the size, or by region, belly=4cm
+    """Largest swing of the flesh in this motion: 3% of the size, or by region, belly=4cm
     'Tail*=10%'. The flesh is made as stiff as necessary. Regions are joints with wildcards, roles
     of the anatomy, belly, back, meshes, materials or painted maps. All words after --swing are read
     as goals, so name the source before it."""

@@ -73,7 +73,7 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
 
 @compiled_fused
 def _change_push(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
-    """Change push `which` upwards (`sign` 1) or downwards (−1); return how many contacts share."""
+    """Change push `which` upwards (`sign` 1) or downwards (−1); return the number sharing."""
     normal, members = places[which, DIRECTION], system[_SHARING]
     while True:
         _solve_sharing(places, normal, sign, sharing, system)
