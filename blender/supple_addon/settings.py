@@ -62,7 +62,7 @@ class CharacterSettings(bpy.types.PropertyGroup):
         default=1,
         min=0.05,
         max=20,
-        description="Factor on the damping: 2 comes to rest sooner, 0.5 later",
+        description="Factor on the damping: with 2 flesh comes to rest sooner, with 0.5 later",
     )
     swing: StringProperty(
         name="Swing",

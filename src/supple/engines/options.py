@@ -103,7 +103,7 @@ class BakePlayOptions(PlayOptions):
     """Options for playing a motion that is baked."""
 
     damping: float = 1.0
-    """Factor on the damping of the flesh: 2 comes to rest sooner, 0.5 later."""
+    """Factor on the damping of the flesh: with 2 it comes to rest sooner, with 0.5 later."""
     quality: Literal["auto", "live", "final"] = "auto"
     """live: the reduced model, with the same bits as in view. final: the full simulation of all
     tets (pose-space has one), whose steps are halved until the result changes by less than 2 %; an

@@ -120,9 +120,9 @@ def pose_basis(
         Number of modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r,
         and enough to have r in all.
     reach
-        Assumed displacement of the softest mode, as a fraction of the body's size: the larger, the more
-        weight derivatives have. None is the paper's recipe without responses, in which the weight
-        depends on the units.
+        Assumed displacement of the softest mode, as a fraction of the body's size: the larger, the
+        more weight derivatives have. None is the paper's recipe without responses, in which the
+        weight depends on the units.
     beside
         (3n, b) mass-orthonormal vectors of other regions; the basis is made independent of them.
 
