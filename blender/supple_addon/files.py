@@ -209,7 +209,7 @@ def _moves(sample: Sample) -> bool:
 
 
 def _with(sample: Sample, clips: list[int]) -> Sample:
-    """Return a sample with some of its clips."""
+    """Return a copy of a sample with only some of its clips."""
     meshes: list[MeshSample] = []
     for mesh in sample.meshes:
         values, placed = [mesh.values[k] for k in clips], [mesh.placed[k] for k in clips]

@@ -200,7 +200,7 @@ def _summary(figures: list[dict[str, Any]]) -> str:
 
 
 def _of_many(steps: Steps[Any], number: int, count: int) -> Steps[Any]:
-    """Yield the steps of one of several tasks as fractions of all."""
+    """Yield the steps of one of several tasks; `part` becomes the fraction done of all tasks."""
     while True:
         try:
             step = next(steps)

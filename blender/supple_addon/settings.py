@@ -37,7 +37,7 @@ LOOP = (
     ("ON", "Loop", "The last frame leads into the first"),
     ("OFF", "Once", "Begin at rest; the end need not match the beginning"),
 )
-#: With the numbers that Blender stores in files: they must not change.
+#: The numbers are stored in Blender files and must not change.
 QUALITY = (
     ("auto", "Automatic", "The full simulation where it takes no longer than about twice live", 2),
     ("live", "Live", "The same result as in the live view; takes seconds", 0),
@@ -62,11 +62,11 @@ class CharacterSettings(bpy.types.PropertyGroup):
         default=1,
         min=0.05,
         max=20,
-        description="Factor on the damping: 2 comes to rest sooner, 0.5 later",
+        description="Factor on the damping: with 2 flesh comes to rest sooner, with 0.5 later",
     )
     swing: StringProperty(
         name="Swing",
-        description="How far flesh swings at most, in place of a stiffness: 3% of the size, or by "
+        description="Largest swing of the flesh, in place of a stiffness: 3% of the size, or by "
         "bone or part: belly=4cm Tail*=10%",
     )
     anatomy: StringProperty(

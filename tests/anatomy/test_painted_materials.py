@@ -283,7 +283,7 @@ def _with(index: int, value: float) -> np.ndarray:
         (np.full(N_SKIN, np.nan), {"quantity": "poisson"}, "must lie between -1 and 0.5"),
         (np.ones(N_SKIN - 1), {}, "225 values; the surface has 226 vertices and the body 1152"),
         (np.ones((2, 2, N_SKIN)), {}, "has shape"),
-        (3.0, {}, r"one number; for the whole body use material=Material\(…, young=3\)"),
+        (3.0, {}, r"one number; for a uniform body use material=Material\(…, young=3\)"),
         ([], {}, "has shape"),
         ("red", {}, "painted young must be numbers"),
         ([[1.0], [1.0, 2.0]], {}, "painted young must be numbers"),

@@ -302,8 +302,8 @@ def test_regions_are_joints_roles_sides_and_names_of_the_file(body: Character):
 @pytest.mark.parametrize(
     ("swing", "said"),
     [
-        ("much", "use a part of the size such as 3%"),
-        ("3 miles", "use a part of the size such as 3%"),
+        ("much", "use a fraction of the size such as 3%"),
+        ("3 miles", "use a fraction of the size such as 3%"),
         ("80%", "use 0.001 to 30 %"),
         ("chets=3%", 'has no "chets"; did you mean "chest"'),
         ("belly=3%", 'has no "belly"; its shape shows no belly and back; use trunk, or joints of'),

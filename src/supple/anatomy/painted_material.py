@@ -307,7 +307,7 @@ def _rows(quantity: str, values: ArrayLike) -> tuple[Floats, bool]:
     array = numbers(f"painted {quantity}", values)
     if array.ndim == 0:
         example = f"material=Material(…, {quantity}={array:g})"
-        raise SuppleError(f"painted {quantity} is one number; for the whole body use {example}")
+        raise SuppleError(f"painted {quantity} is one number; for a uniform body use {example}")
     if array.ndim not in (1, 2) or array.size == 0:
         raise SuppleError(
             f"painted {quantity} has shape {array.shape}; give a value for each vertex of the "

@@ -72,7 +72,7 @@ def region_roles(skin: MeasuredSkin, use_names: bool) -> list[RegionRole]:
 
 
 def _piece(name: str, named: str | None, rigid: bool) -> RegionRole:
-    """Return the role of a region of a jointed figure, whose pieces determine what is hard."""
+    """Return the role of a region of a jointed figure, in which rigid pieces are hard."""
     share = 0.0 if rigid else BENDS
     why = "a rigid piece of a jointed figure" if rigid else "bends, on a jointed figure"
     if named is not None:

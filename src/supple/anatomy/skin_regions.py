@@ -18,8 +18,8 @@ from supple.rig.skeleton.joints import Skeleton
 
 #: Regions smaller than this part of the skin's area belong to a neighbour.
 LEAST_AREA = 1e-3
-#: Vertices of different components touch within this part of the size: clothes, and the halves of
-#: a body that was modelled in parts.
+#: Vertices of different components touch within this fraction of the size: clothes, and the halves
+#: of a body that was modelled in parts.
 TOUCHING = 0.01
 #: Weight above which skin follows one joint alone.
 ALONE = 0.95
@@ -34,10 +34,10 @@ class SkinRegions:
     """Regions of the skin by the strongest joint of each vertex. Lengths are relative to the size.
 
     `joints` (k,) is the joint of each region, `of_vertex` (n̄,) the region of each vertex, and
-    `of_joint` (J,) the region that represents each joint. Regions have parts of the skin's area
+    `of_joint` (J,) the region that represents each joint. Regions have fractions of the skin's area
     `areas`, `lengths` along the longest axis, and `centres` (k, 3) in the bind pose; `total_area`
-    is the skin's area as a part of the size's square. `rigid` is the part of a region's area that
-    follows its joint alone.
+    is the skin's area divided by the square of the size. `rigid` is the fraction of a region's area
+    that follows its joint alone.
 
     `radii`, `narrow` and `cores` are the median and the 30 % and 80 % quantiles of the thickness
     over the area: balls of the neighbours cover a short neck except for its middle, and mouths and

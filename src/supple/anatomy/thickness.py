@@ -192,8 +192,8 @@ def _covering(points: Floats, centres: Floats, radii: Floats) -> Floats:
 SLENDER_REACH, STIFFEST = 1.5, 40.0
 #: Number of points whose thickness is measured.
 PLACES = 1500
-#: Number of these near a vertex whose median counts: less than half of them are at a rim, where
-#: the ray runs across the part.
+#: Number of measured points near a vertex, and the quantile of their thicknesses that counts. Some
+#: of the points are at a rim, where the ray runs across the part.
 NEAR, QUANTILE = 12, 0.3
 
 

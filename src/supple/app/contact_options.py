@@ -32,13 +32,13 @@ class ContactOptions:
     obstacle: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """One or more obstacles: plane:X,Y,Z,NX,NY,NZ, by a point and the direction it faces;
     sphere:X,Y,Z,R; capsule:X,Y,Z,X,Y,Z,R; box:X,Y,Z,HX,HY,HZ, by its middle and half of its sides;
-    or a closed mesh (.obj .ply .stl …). Lengths are in metres, or in % of the character's size. In
-    place of X,Y,Z, a joint stands for its place at the first frame, and an offset may follow:
+    or a closed mesh (.obj .ply .stl …). Lengths are in metres, or in % of the character's size. A
+    joint in place of X,Y,Z means its position at the first frame, and an offset may follow:
     sphere:hand_r,0,-15%,0,10%. @VX,VY,VZ behind an obstacle moves it, in m/s:
     sphere:3,1,0,20%@-2,0,0."""
     ground: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
-    """A floor: without a value below the lowest point of the skin in the motion, y up; or its
-    height in metres."""
+    """A floor at the given height in metres, with +Y up; without a value, it is below the lowest
+    point of the skin in the motion."""
     friction: float | None = None
     """Coefficient of friction, 0.5 by default (soft-skeleton)."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
@@ -48,8 +48,8 @@ class ContactOptions:
     """Frequency in Hz of the springs that pull joints to the motion, instead of the default by
     --strength; 8 is firm, 2 weak, and with 0 the body is limp (soft-skeleton)."""
     strength: float | None = None
-    """Least stiffness of these springs in N m/rad per kg beyond the joint, 400 by default, so that
-    fingers bear loads as well as arms (soft-skeleton)."""
+    """Least stiffness of the springs that pull joints to the motion, in N m/rad per kg beyond the
+    joint; 400 by default, so that fingers bear loads as well as arms (soft-skeleton)."""
     root: Literal["driven", "tracked", "free"] | None = None
     """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
     by springs, as other bones do; free does not follow it (soft-skeleton)."""

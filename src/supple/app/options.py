@@ -194,8 +194,8 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     additive: Flag = False
     """Leave the clip unchanged and add a clip with the simulated motion alone, to layer over it."""
     damping: Words = None
-    """Factor on the damping of the flesh: 2 comes to rest sooner, 0.5 later; or factors by name of
-    control, such as 'tail*=2'."""
+    """Factor on the damping of the flesh: with 2 it comes to rest sooner, with 0.5 later; or
+    factors by name of control, such as 'tail*=2'."""
     follow: Words = None
     """Strength of springs that pull controls to their keys: a number, 1 leaves about a third of
     the motion, or numbers by name, such as 'tail*=0.5' belly=0."""

@@ -184,7 +184,7 @@ class ImplicitSolver:
     ) -> tuple[Floats, float, float | None]:
         """Return the Newton step in velocity, the step length along it, and the energy there.
 
-        `how` are two flags: whether the matrix is assembled anew, and whether `_set_damping` has
+        `how` are two flags: whether the matrix is assembled again, and whether `_set_damping` has
         assembled it at w. A kept matrix that gives no descent is replaced by the exact one, and
         that by a projected one.
         """

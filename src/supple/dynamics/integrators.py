@@ -67,9 +67,9 @@ class StageCoefficients(NamedTuple):
     divisor: float
     """Dimensionless weights of the state now and a step earlier."""
     lead: float
-    """Seconds of the explicit part of the step."""
+    """Duration of the explicit part of the step, in s."""
     tau: float
-    """Seconds of the implicit stage."""
+    """Duration of the implicit stage, in s."""
 
 
 #: coefficients(h, ratio) of a step of h after one of h/ratio.

@@ -103,14 +103,14 @@ class BakePlayOptions(PlayOptions):
     """Options for playing a motion that is baked."""
 
     damping: float = 1.0
-    """Factor on the damping of the flesh: 2 comes to rest sooner, 0.5 later."""
+    """Factor on the damping of the flesh: with 2 it comes to rest sooner, with 0.5 later."""
     quality: Literal["auto", "live", "final"] = "auto"
     """live: the reduced model, with the same bits as in view. final: the full simulation of all
     tets (pose-space has one), whose steps are halved until the result changes by less than 2 %; an
     interrupted final bake resumes. auto: the full simulation, within 5 %, where it is expected to
     take at most twice as long as live, otherwise live."""
     swing: Words = None
-    """How far flesh swings at most in this motion: 3% of the size, or by region, belly=4cm
+    """Largest swing of the flesh in this motion: 3% of the size, or by region, belly=4cm
     'Tail*=10%'. The flesh is made as stiff as necessary. Regions are joints with wildcards, roles
     of the anatomy, belly, back, meshes, materials or painted maps. All words after --swing are read
     as goals, so name the source before it."""

@@ -61,7 +61,7 @@ def reading(name: str) -> Iterator[None]:
     except SuppleError:
         raise
     except MemoryError as error:
-        raise FormatError(f"{name}: needs more memory than there is; simplify it") from error
+        raise FormatError(f"{name}: needs more memory than is available; simplify it") from error
     except (Exception, SystemExit) as error:
         # Readers of other libraries raise exceptions of any type; one calls exit().
         why = "".join(c if c.isprintable() else "?" for c in str(error))[:200]

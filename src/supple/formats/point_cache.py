@@ -69,7 +69,7 @@ def write_point_cache(
         Upward axis. Meshes that Blender imported from glTF have z.
     mesh : bool, str or Path
         Where to write the matching mesh, as .obj: True for beside the cache as ``…_rest.obj``,
-        False for nowhere, or a path. With ``vertices="file"`` none is written.
+        False for nowhere, or a path. No mesh is written with ``vertices="file"``.
 
     Returns
     -------

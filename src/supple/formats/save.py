@@ -244,7 +244,7 @@ def written_files(path: str | Path) -> list[Path]:
 def check_target(path: str | Path, character: Character, motions: Sequence[str] = ()) -> None:
     """Raise SuppleError for a target that cannot be written, or that the character's file needs.
 
-    To be called before motions of these names are simulated; `save` makes the same checks later.
+    Call it before the motions named `motions` are simulated; `save` repeats the checks later.
     """
     path = Path(path)
     for file in written_files(path):

@@ -78,8 +78,8 @@ def corner_matrix(corners: Ints, weights: Floats, n_vertices: int) -> csr_array:
 def locate(points: ArrayLike, mesh: TetMesh) -> Location:
     """Find the tet that contains each point, or else the nearest.
 
-    Of several equally near tets it is the one that extrapolates least, then the first. Flat tets
-    are skipped.
+    If several tets are equally near, the one that extrapolates least is chosen, then the first.
+    Flat tets are skipped.
 
     Parameters
     ----------

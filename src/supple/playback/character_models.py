@@ -148,7 +148,7 @@ def fitting_model(
 ) -> PreparedModel:
     """Return the given model if it fits the character; without one, find or build it.
 
-    `warn_of_model` is for those who take a given model from a user.
+    For a model that a user gave, call `warn_of_model` as well.
     """
     if model is not None:
         check_model(source.character, model, flesh=flesh, **building)

@@ -53,8 +53,8 @@ class Workers:
         done: Callable[[int, int], None] = lambda task, count: None,
     ) -> list[Result]:
         """Return results in the order of tasks; call `done` with an index and the number done.
-        Of several errors the first in the order of tasks is raised, once no task is running, so
-        that the caller can use its executor again.
+        If several tasks fail, the error of the first in their order is raised once no task is
+        running, so that the caller can use its executor again.
         """
         futures: dict[Future[Result], int] = {}
         try:

@@ -20,7 +20,7 @@ from supple.rig.motion.motion import Motion
 from supple.rig.protocol import Rig
 from supple.rig.skeleton.skinning import skinned_core
 
-#: Tolerance of weights that the simulation kept within 0 to 1; scaled ones stay there, too.
+#: Tolerance within which weights count as kept within 0 to 1, so that scaled ones are clamped.
 ROUNDING = 1e-6
 #: Step of the differences that measure how far a parameter moves the skin.
 PROBE = 1e-2

@@ -158,7 +158,7 @@ def register_deformer(name: str, type_: type) -> None:
 def stored_rig(rig: Rig) -> tuple[Header, Arrays]:
     """Return a rig as a header for JSON, and arrays by name.
 
-    Of a class that is not in `KINDS` only the parameters and the number of vertices are stored, and
+    If the class is not in `KINDS`, only the parameters and the number of vertices are stored, and
     `restored_rigs` needs the rig again. `restored_rigs` returns the rig rounded to float32; storing
     that rig gives the same arrays, bit for bit.
     """
@@ -207,7 +207,7 @@ class _Writer:
         self.arrays: Arrays = {}
         self._written: dict[int, tuple[int, Any]] = {}
         self._depth = 0
-        #: Classes that are of no kind.
+        #: Classes that `KINDS` does not list.
         self.unknown: list[type] = []
 
     def add(self, part: Any) -> int:
@@ -221,7 +221,7 @@ class _Writer:
         try:
             kind, fields = self._fields(part)
         except _Unknown:
-            # Remove the parts that it is built on: no other part may use them.
+            # Remove the parts that the rig is built on: no other part may use them.
             del self.entries[mark[0] :]
             self.arrays, self._written = mark[1], mark[2]
             if not isinstance(part, Rig):

@@ -132,7 +132,7 @@ class DaskFarm:
         replies: dict[str, tuple[str, bool]] = {}
         token.write_bytes(b"")
         try:
-            while not replies:  # the worker may have left meanwhile
+            while not replies:  # the worker may have disconnected
                 self._wait_for_workers()
                 with _plain_errors(self.address):
                     replies = self._client.run(greet, str(token))
@@ -230,7 +230,7 @@ class DaskFarm:
                 outcome: Outcome = future.result(timeout=60)
             except TimeoutError:  # a large result on a slow network
                 self._check_scheduler()
-            except Exception:  # the worker with the result left
+            except Exception:  # the worker with the result disconnected
                 status = "lost"
             else:
                 return self._written(outcome)

@@ -60,7 +60,7 @@ def _grid(caption: str, entries: list[dict[str, Any]]) -> Grid:
 
 
 def _beside_paper(values: dict[str, Any]) -> Grid:
-    """Return a table with ours and the paper's value in one row."""
+    """Return a table with Supple's value and the paper's in one row."""
     papers = {base: name for name in values if (base := _without_paper(name)) is not None}
     rows = []
     for name, value in values.items():

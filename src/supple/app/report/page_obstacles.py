@@ -57,7 +57,7 @@ def encoded_obstacles(
 
 
 def with_obstacles_near(baked: BakedMotion, bounds: Floats) -> Floats:
-    """Return a box (2, 3) around the character, widened by what is near of its obstacles.
+    """Return a box (2, 3) around the character and the parts of obstacles near it.
 
     The box is relative to the root on the ground, as the camera follows the root.
     """

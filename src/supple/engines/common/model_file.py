@@ -92,7 +92,7 @@ def _file_bytes(path: Path, largest: int) -> bytes:
             raise FormatError(f"{path.name}: is far too large for a model")
         return path.read_bytes()
     except MemoryError as error:
-        raise FormatError(f"{path.name}: needs more memory than there is") from error
+        raise FormatError(f"{path.name}: needs more memory than is available") from error
     except (OSError, ValueError) as error:
         raise FormatError(f"{path.name}: cannot be opened ({error})") from error
 
@@ -242,7 +242,7 @@ def _errors_as_damage() -> Iterator[None]:
     except SuppleError:
         raise
     except MemoryError as error:
-        raise FormatError("needs more memory than there is") from error
+        raise FormatError("needs more memory than is available") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise FormatError(f"is damaged ({type(error).__name__}); {AGAIN}") from error
 

@@ -27,7 +27,7 @@ AUTO_POSES = 4
 NEUTRAL, REST = "neutral", "rest pose"
 #: Sampled frames per second of motion.
 RATE = 12.0
-#: Largest distance of equal shapes, as a part of the body's size.
+#: Largest distance of equal shapes, as a fraction of the body's size.
 SAME = 1e-6
 #: End of the message about frames of a character without motions.
 _NO_MOTIONS = "it has none: give poses as numbers"

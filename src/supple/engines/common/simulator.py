@@ -111,7 +111,7 @@ class CharacterSimulator(Copyable, ABC):
         self._apply_stiffness()
 
     def _apply_stiffness(self) -> None:
-        """Use the factor `_stiffness` from now on."""
+        """Set the stiffness factor of later steps to `_stiffness`."""
 
     def reset(
         self, pose: Given = None, root: Given = None, *, before: Before | None = None
@@ -257,7 +257,7 @@ class ContactSimulator(CharacterSimulator):
         self._apply_friction()
 
     def _apply_friction(self) -> None:
-        """Use the coefficient `_friction` from now on."""
+        """Set the friction coefficient of later steps to `_friction`."""
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -275,4 +275,4 @@ class ContactSimulator(CharacterSimulator):
         self._obstacles = listed
 
     def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Use these obstacles from now on, or raise an error."""
+        """Set the obstacles of later steps, or raise an error."""

@@ -214,7 +214,7 @@ class FullCharacterSimulator(FullBodySimulator, CharacterSimulator):
         before
             Pose and root one new step earlier; None for a rig at rest.
         flesh
-            `flesh` one new step earlier, for multistep integrators; with None they start anew.
+            `flesh` one new step earlier, for multistep integrators; None restarts their history.
         """
         self.dt = dt
         self._rest_before = self.rest if before is None else self._shape(*before)

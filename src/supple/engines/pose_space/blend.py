@@ -76,7 +76,7 @@ class Blend(NamedTuple):
     tet_quaternions: Singles
     """(4t,) blended quaternions of the tets of `FrameTables`."""
     tet_rotations: Singles
-    """(t, 4) quaternions of the rotations of these tets relative to the blend."""
+    """(t, 4) quaternions of the rotations of the tets of `FrameTables` relative to the blend."""
     matrix: Floats
     quaternion: Floats
     """(3, 3) and (4,) scratch of one tet's rotation."""

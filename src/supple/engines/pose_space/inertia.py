@@ -37,7 +37,7 @@ class InertialTables(NamedTuple):
     rows: Ints
     """(c′,) rows of the cubature's vertices."""
     masses: Floats
-    """(c′,) masses of these vertices in kg."""
+    """(c′,) masses of the cubature's vertices, in kg."""
 
 
 class PointStage(NamedTuple):
@@ -167,9 +167,9 @@ def inertial_force(  # type: ignore[no-untyped-def]
 def _accelerations(points, rows, root, rest, stage, limit, scratch):  # type: ignore[no-untyped-def]
     """Write accelerations of inertial vertices in the world to `scratch.apparent`.
 
-    `scratch.now` receives positions in the world; `rest` is their history. Accelerations are cut to
-    `limit` (`LIMITED`). If their root mean square exceeds it, the body was teleported, and all are
-    zero (`JUMPED`). Returns `CALM`, `LIMITED` or `JUMPED`.
+    `scratch.now` receives positions in the world; `rest` is their history. Accelerations are
+    clamped to `limit` (`LIMITED`). If their root mean square exceeds it, the body was teleported,
+    and all are zero (`JUMPED`). Returns `CALM`, `LIMITED` or `JUMPED`.
     """
     now, out = scratch.now, scratch.apparent
     squared, verdict = 0.0, CALM
@@ -268,8 +268,8 @@ def transport_acceleration(
     u = U(p) q has ü = U q̈ + 2 U̇ q̇ + Ü q. The papers omit the last two terms: Coriolis and
     centrifugal forces, and forces of changing columns. An implicit stage of τ has accelerations
     (q⁺ − q*)/τ² of coordinates, with q* their end without forces, but (U⁺q⁺ − u*)/τ² of
-    displacements: they differ by (U⁺q* − u*)/τ², where `ahead` is U⁺q*. Results are cut to `limit`,
-    and rounding errors to zero, so that a body at rest stays at rest.
+    displacements: they differ by (U⁺q* − u*)/τ², where `ahead` is U⁺q*. Results are clamped to
+    `limit`. Rounding errors become zero, so that a body at rest stays at rest.
     """
     rate = 1 / (stage.tau * stage.tau)
     for s in range(len(out)):

@@ -317,7 +317,7 @@ def _add_contact(system: System, column_scale: Floats, tau: float) -> None:
 
 @compiled_fused
 def _limit(state, limit, lost, tables, work):  # type: ignore[no-untyped-def]
-    """Cut displacements of the cubature's vertices to `limit` in m; return a bit flag or 0.
+    """Clamp displacements of the cubature's vertices to `limit` in m; return a bit flag or 0.
 
     If the state is `lost` or not finite, it is set to zero, and `RESET` is returned.
     """

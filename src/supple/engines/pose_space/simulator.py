@@ -43,13 +43,12 @@ class PoseSpaceStep:
         Seconds since the reset.
     limits
         Names of the limits that were applied, none in a regular step. ``"acceleration"``:
-        accelerations of the rest shape were cut; ``"teleport"``: the rest shape jumped, so that no
-        inertia acts; ``"stiffness"``: the tangent was not positive definite, and the tets'
+        accelerations of the rest shape were clamped; ``"teleport"``: the rest shape jumped, so that
+        no inertia acts; ``"stiffness"``: the tangent was not positive definite, and the tets'
         stiffness was projected; ``"rest"``: the pose flattens cubature tets, which were left out;
         ``"inversion"``: cubature tets are nearly flat or inverted, and linear forces restore them,
-        or many are inverted of a material that resists inversion;
-        ``"displacement"``: displacements were cut to the limit; ``"reset"``: the state was not
-        finite and was reset.
+        or many are inverted of a material that resists inversion; ``"displacement"``: displacements
+        were clamped to the limit; ``"reset"``: the state was not finite and was reset.
     core, dynamics
         Computing time in s: of placing the cubature's vertices and blending the bases, and of
         forces, stiffness and the solution.
@@ -117,10 +116,10 @@ class PoseSpaceSimulator(ContactSimulator):
         Coefficient of Coulomb friction on obstacles. Moving objects (`supple.RigidObject`) drag the
         skin.
     acceleration_limit
-        In m/s². Accelerations of the rest shape are cut to this limit. If their root mean square
-        exceeds it, the step is treated as a cut in the animation.
+        In m/s². Accelerations of the rest shape are clamped to this limit. If their root mean
+        square exceeds it, the step is treated as a cut in the animation.
     displacement_limit
-        Largest displacement of flesh from the rig's positions, as a part of the body's size. It
+        Largest displacement of flesh from the rig's positions, as a fraction of the body's size. It
         holds for cubature vertices; the skin stays within twice the limit.
     look_ahead
         Steps by which accelerations of the rest shape are extrapolated. Differences of three poses

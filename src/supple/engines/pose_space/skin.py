@@ -115,7 +115,7 @@ def displace_skin(
 
     `stages` are bits of `SKIN`; `bound` holds `SkinWork`. If `unframed`, quaternions of the
     carriers are computed first. Displacements below `unseen` are skipped, and those of carriers are
-    cut to `limit`, both in m.
+    clamped to `limit`, both in m.
     """
     work: SkinWork = table_contents(bound)
     tables, blend, scratch = work.tables, work.blend, work.scratch
@@ -225,10 +225,10 @@ def carrier_frames(
 
 @compiled_fused
 def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
-    """Cut displacements u (b + 1, 4) to `limit`, and rotate them from their frames to root axes.
+    """Clamp displacements u (b + 1, 4) to `limit`; rotate them from their frames to root axes.
 
     `quaternions` (4b,) are the frames' rotations; empty if interpolation is "world". Returns
-    whether any displacement was cut.
+    whether any displacement was clamped.
     """
     most, over = np.float32(limit * limit), 0
     for k in range(len(u) - 1):
@@ -243,7 +243,7 @@ def rotate_carriers(quaternions: Singles, limit: float, u: Singles) -> bool:
 
 @compiled_fused
 def _shorten(limit: float, u: Singles) -> None:
-    """Cut displacements to `limit`; set displacements that are not finite to zero."""
+    """Clamp displacements to `limit`; set displacements that are not finite to zero."""
     for k in range(len(u) - 1):
         x, y, z = u[k, 0], u[k, 1], u[k, 2]
         squared = x * x + y * y + z * z

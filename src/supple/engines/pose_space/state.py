@@ -36,9 +36,9 @@ class StateArrays(NamedTuple):
     rest: PointHistory
     """(n, c′, 3) inertial vertices of the rest shape in the world."""
     rest_acceleration: Floats
-    """(n, c′, 3) accelerations of these vertices at the last step, in m/s²."""
+    """(n, c′, 3) accelerations of the inertial vertices at the last step, in m/s²."""
     flesh: PointHistory
-    """(n, c′, 3) displacements U q of these vertices, in world axes."""
+    """(n, c′, 3) displacements U q of the inertial vertices, in world axes."""
     counts: Ints
     """(n, 5) whole numbers, by column. STEPS: steps since the reset. CONTINUOUS: steps since q and
     v last jumped. DISPLACED: whether `flesh` is valid. REST_MOTION: whether the rest shape's

@@ -1,9 +1,9 @@
-"""Adaptive sub-steps: their number from an estimate of the error that they make.
+"""Adaptive sub-steps: their number follows from an estimate of the time-stepping error.
 
 A formula of order p with step h has an error of C hᵖ⁺¹ x⁽ᵖ⁺¹⁾ after one step: C = ½ for backward
 Euler, and (1+ω)²/(6ω(1+2ω)) for BDF2 after a step of h/ω. The derivative is a divided difference of
-the last p + 2 positions of the flesh relative to its key, so that the estimate concerns the motion
-that physics adds. Errors of sub-steps are summed; the maximum over vertices is used.
+the last p + 2 positions of the flesh relative to the key pose, so that the estimate concerns the
+motion that physics adds. Errors of sub-steps are summed; the maximum over vertices is used.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ErrorControl:
         self.substeps, self.error, self.tries, self._total = 1, 0.0, 0, 0.0
 
     def reset(self, away: Floats, before: Floats, substeps: int) -> None:
-        """Reset the history to flesh (n, 3) relative to its key, now and one `dt` earlier."""
+        """Reset the history to flesh (n, 3) relative to the key pose, now and one `dt` earlier."""
         self.substeps = min(max(substeps, 1), MOST_SUBSTEPS)
         h = self._dt / self.substeps
         for back in range(len(self._places)):  # extrapolated linearly
@@ -87,7 +87,7 @@ class ErrorControl:
         self._total = 0.0
 
     def add(self, h: float, place: Floats, key: Floats) -> None:
-        """Add a sub-step of h that ended with flesh at `place` and its key at `key`, (n, 3)."""
+        """Add a sub-step of h that ended with flesh at `place`; the key pose is `key`, (n, 3)."""
         places, times = self._places, self._times
         for k in range(len(places) - 1):
             places[k], times[k] = places[k + 1], times[k + 1] - h

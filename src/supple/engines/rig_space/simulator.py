@@ -52,9 +52,9 @@ _LINEAR: dict[str, dict[str, Any]] = {
     "iv2-je2-printed": {"interior": "skinned", "deferred": True, "predictor": "printed"},
 }
 _IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.items()}
-#: Solvers by name, ours first. A new one is a file in `solvers` and a row. It has the attributes
-#: `size`, `vertices`, `x` and `key`, and the methods `place`, `advance`, `state_arrays` and
-#: `set_state` of `CondensedSolver`.
+#: Solvers by name, the default first. A new one is a file in `solvers` and a row. It has the
+#: attributes `size`, `vertices`, `x` and `key`, and the methods `place`, `advance`, `state_arrays`
+#: and `set_state` of `CondensedSolver`.
 SOLVERS: dict[str, Callable[..., Any]] = {
     "condensed": CondensedSolver,
     "condensed-all-tets": partial(CondensedSolver, exact=True),
@@ -105,7 +105,7 @@ class RigSpaceSimulator(ContactSimulator):
     options
         Record of all following options, `RigSpaceOptions`; keywords replace its fields.
     solver
-        ``"condensed"``, ours; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
+        ``"condensed"``, the default; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
         ``"iv2-je1"``, ``"iv2-je2"``; see `SOLVERS`.
     substep
         Longest internal time step, in s, so that motion is alike at all frame rates.

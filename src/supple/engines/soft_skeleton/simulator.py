@@ -76,7 +76,7 @@ class SoftSkeletonSimulator(ContactSimulator):
         Frequency in Hz of critically damped springs from each joint to the pose, 8 by default; 0
         for a limp body.
     strength
-        Lower bound of these springs' stiffness, in N m/rad per kg beyond the joint: without it
+        Lower bound of the joint springs' stiffness, in N m/rad per kg beyond the joint: without it
         light limbs, such as fingers, bear nothing. By default 400, or 0 if `tracking` is given.
     root
         ``"driven"``: the first bone follows pose and root exactly; ``"tracked"``: by springs;

@@ -50,7 +50,7 @@ class StvkStep(NamedTuple):
     """``"stiffness"`` if the system was not positive definite and was shifted; ``"inversion"`` if
     parts of the body are inverted, or the body is being restored."""
     readings: Mapping[str, Any] = MappingProxyType({})
-    """Results of the step by name; always empty for these bodies."""
+    """Results of the step by name; always empty for Saint Venant–Kirchhoff bodies."""
 
 
 class BodySimulator(ABC, Generic[Body]):

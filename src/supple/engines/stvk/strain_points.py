@@ -261,7 +261,7 @@ class StrainRows(Protocol):
         """Return the number of elements."""
 
     def fill(self, begin: int, end: int, basis: Floats, out: tuple[Floats, ...]) -> None:
-        """Write the rows of some elements, (rows of these, r + r(r+1)/2) for each class."""
+        """Write the rows of elements `begin` to `end`, (rows, r + r(r+1)/2) for each class."""
 
 
 @dataclass(frozen=True)

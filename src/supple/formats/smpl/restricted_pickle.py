@@ -61,7 +61,7 @@ def read_pickle(data: bytes, name: str, fields: Iterable[str]) -> dict[str, Any]
     except (_Refusal, FormatError) as error:
         raise FormatError(f"{name}: {error}; a body model is a dict of arrays") from None
     except MemoryError:
-        raise FormatError(f"{name}: needs more memory than there is") from None
+        raise FormatError(f"{name}: needs more memory than is available") from None
     except _DAMAGE as error:
         why = f"{type(error).__name__}: {error}"[:120]
         raise FormatError(f"{name}: is damaged and cannot be read ({why})") from None

@@ -1,8 +1,8 @@
 """Originals of USD files that Supple wrote: below a layer, or inside a package.
 
 A layer with curves or flesh has a record in its own data, which names the layer below it. In a
-package (.usdz) that layer is inside, with all files that it needs; an original that was a package
-is stored there in its parts, and the record has the bytes between them.
+package (.usdz) that layer is inside, with all files that it needs. If the original was a package,
+its parts are stored in the new package, and the record has the bytes between the parts.
 """
 
 from __future__ import annotations

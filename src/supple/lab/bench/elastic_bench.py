@@ -189,4 +189,4 @@ def _check_agreement(theirs: Any, mesh: Any, x: Floats) -> None:
     ours = ElasticBody(mesh, Material("neo-hookean", young=YOUNG, poisson=POISSON)).stiffness(x)
     difference = abs(ours - theirs).max() / abs(ours).max()
     if not difference < 1e-9:
-        raise SuppleError(f"scikit-fem's stiffness differs from ours by {difference:.1e}")
+        raise SuppleError(f"the stiffness of scikit-fem differs from Supple's by {difference:.1e}")

@@ -135,8 +135,8 @@ def truth(
     """Simulate a character with steps halved until the result converges.
 
     By default all tets are simulated by ``"bdf2"`` with centred accelerations of the rig (both of
-    second order), Newton's method to 1e-6 of the size, and projection to positive semi-definite
-    elements where a system is not definite.
+    second order). Newton's method ends at changes below 1e-6 of the body's size. Where a system is
+    not definite, the elements' stiffness is projected to be positive semi-definite.
 
     `accuracy` is the largest change, see `rms_difference`, that ends the halving; with more than
     `most_substeps` steps in a frame the result has ``converged=False``. `cache` is a folder of

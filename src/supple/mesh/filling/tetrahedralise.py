@@ -142,7 +142,7 @@ def torn(points: Floats, triangles: Ints, vertices: Floats, tets: Ints) -> Bools
 
 
 def _owners(surface: Ints, triangles: Ints, at: Ints, bodies: int) -> Ints:
-    """Return the surface component with most triangle corners at each body."""
+    """Return for each body the surface component with most triangle corners nearest to it."""
     n_surfaces = int(surface.max()) + 1
     pairs, votes = np.unique(at[triangles] * n_surfaces + surface[:, None], return_counts=True)
     order = np.argsort(votes, kind="stable")

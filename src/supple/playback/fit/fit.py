@@ -348,7 +348,8 @@ class _Start:
 def _part(plan: BakePlan, target: FitTarget, engine: str) -> tuple[BakePlan, float]:
     """Return the plan of the target's frames, and the time in s from which they are compared.
 
-    Of a long target the liveliest `LONGEST` seconds are fitted; flesh starts `LEAD` earlier.
+    Only the liveliest `LONGEST` seconds of a long target are fitted; the simulation starts `LEAD`
+    seconds earlier.
     """
     times = target.times
     first, last = 0, len(times) - 1

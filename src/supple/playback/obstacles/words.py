@@ -214,7 +214,7 @@ def _is_number(text: str) -> bool:
 
 
 def _number(text: str, clip: ClipPlace | None) -> float | None:
-    """Return a number in m; None for a part of the size without a clip."""
+    """Return a number in m; None for a fraction of the size if there is no clip."""
     if not _is_number(text):
         raise SuppleError(f'"{text[:30]}" is not a number; use numbers with commas, and {_HINT}')
     number = float(text.removesuffix("%"))

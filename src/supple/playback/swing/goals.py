@@ -20,7 +20,7 @@ Swing = Mapping[str, Any] | Sequence[Any] | str | float
 LEAST, MOST = 1e-5, 0.3
 #: Largest factors on the stiffness, up or down: of all flesh, and of a region.
 MOST_STIFFNESS, MOST_LOCAL = 64.0, 16.0
-#: Metres by unit; without one a number is a part of the size.
+#: Metres by unit; a number without a unit is a fraction of the size.
 UNITS = {"mm": 0.001, "cm": 0.01, "m": 1.0, "in": 0.0254, "ft": 0.3048}
 
 
@@ -51,8 +51,9 @@ def swing_goals(character: Character, swing: Swing) -> tuple[SwingGoal, ...]:
         The character.
     swing
         A peak for all flesh, ``{"belly": "4cm", "Tail*": 0.1}``, or words ``["3%", "belly=4cm"]``.
-        Numbers are parts of the size. Regions are joints with wildcards, roles of the anatomy such
-        as ``"tail"``, ``"belly"`` or ``"back"``, meshes, materials or painted maps.
+        Numbers without a unit are fractions of the size. Regions are joints with wildcards, roles
+        of the anatomy such as ``"tail"``, ``"belly"`` or ``"back"``, meshes, materials or painted
+        maps.
     """
     size, lengths = character.surface.size, _by_region(swing)
     goals: list[SwingGoal] = []
@@ -97,8 +98,8 @@ def _length(region: str, value: Any, size: float) -> float:
     except (ValueError, KeyError):
         units = ", ".join(UNITS)
         raise SuppleError(
-            f"swing of {short_name(region)} is {shown(value, 30)}; use a part of the size such as "
-            f"3% or 0.03, or a length in {units}, such as 4cm"
+            f"swing of {short_name(region)} is {shown(value, 30)}; use a fraction of the size such "
+            f"as 3% or 0.03, or a length in {units}, such as 4cm"
         ) from None
     if not LEAST * size <= metres <= MOST * size:
         raise SuppleError(

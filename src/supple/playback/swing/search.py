@@ -144,8 +144,8 @@ def found_swing(
 ) -> FoundSwing:
     """Return the stiffness at which the flesh swings as far as the goals, within `NEAR`.
 
-    Of several plans, the one that exceeds the goals farthest is searched. `options` are those of
-    `bake_simulator`, with the initial `feel`.
+    If there are several plans, the search uses the one that exceeds the goals farthest. `options`
+    are those of `bake_simulator`, with the initial `feel`.
     """
     base = options.get("feel", AS_BUILT)
     if len(goals) > 1 or goals[0].weights is not None:

@@ -141,7 +141,7 @@ class _Table(NamedTuple):
     vertices: ShortInts
     """Vertices that each joint displaces, one joint after another."""
     rows: NDArray[np.floating]
-    """Displacements of these vertices: (9, 3 k) for each joint, flat."""
+    """Displacements of `vertices`: (9, 3 k) for each joint, flat."""
 
 
 def _table(deltas: Floats, entries: Ints, size: float, single: bool) -> _Table:

@@ -321,7 +321,7 @@ def _rotation(transform: Floats) -> Floats:
 def distinct_times(times: Sequence[Floats], nearest: float) -> Floats:
     """Merge lists of times; a time closer than `nearest` to the next one is left out.
 
-    Of the two keys of a jump, the later is kept.
+    The later of the two keys of a jump is kept.
 
     >>> distinct_times([np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.001])], 0.01)
     array([0.   , 0.5  , 1.001])

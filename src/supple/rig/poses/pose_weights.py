@@ -197,7 +197,7 @@ class PoseWeights:
 
 
 def _wrong_scale(scales: Floats) -> int:
-    """Return the index of a scale that is zero, or negative but not one of three; -1 for none."""
+    """Return the index of the first zero scale, or negative scale outside a triple; -1 for none."""
     at = 0
     while at < len(scales):
         three = scales[at : at + 3]

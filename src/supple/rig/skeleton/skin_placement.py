@@ -165,7 +165,7 @@ class _JointGroups(NamedTuple):
     joints: Ints
     """(k, most) ascending, padded with J; for dual quaternions the heaviest first."""
     weights: Floats
-    """(k, most) weights of these joints."""
+    """(k, most) skinning weights, in the order of `joints`."""
     order: Ints
     """The vertices, a group after the other."""
     starts: Ints

@@ -54,7 +54,7 @@ class LinearBlend(NamedTuple):
     joints: ShortInts
     """(n, k) joints of each vertex."""
     weights: Floats
-    """(n, k) weights of these joints."""
+    """(n, k) skinning weights, in the order of `joints`."""
     matrices: Floats
     """(J, 4, 4) transforms from bound to posed positions."""
 

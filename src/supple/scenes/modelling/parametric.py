@@ -31,7 +31,7 @@ def parametric_body(
 ) -> BodyModel:
     """Return the body model of a template surface, with joints in the order of the layout.
 
-    Of the weights (n, K) the four strongest at each vertex are kept. `shapes` are displacements
+    The four largest of the weights (n, K) at each vertex are kept. `shapes` are displacements
     (n, 3) for each coefficient; `mean` is the mean pose (45,) of a hand.
     """
     names = list(joints)

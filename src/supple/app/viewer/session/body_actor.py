@@ -27,7 +27,7 @@ GRAVITIES: dict[str, tuple[float, float, float]] = {
 }
 #: Seconds between updates at normal speed, and most steps in between.
 FRAME, MOST_STEPS = 1 / 90, 11
-#: Most modes for that many steps; the cost grows with the fourth power of their number.
+#: Most modes that allow the largest number of steps; the cost grows with their fourth power.
 QUICK_MODES = 32
 #: Default and largest damping ratio of the lowest mode.
 DAMPING, MOST_DAMPING = 0.02, 2.0

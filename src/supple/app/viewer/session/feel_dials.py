@@ -12,7 +12,7 @@ from supple.playback.swing.goals import swing_goals
 
 
 class FeelDials:
-    """Damping and swing of an actor; the swing is a part of the size."""
+    """Damping and swing of an actor; the swing is a fraction of the size."""
 
     def __init__(self, actor: CharacterActor) -> None:
         self._actor, self.part = actor, 0.03

@@ -46,7 +46,7 @@ from supple.rig.tets.vertex_frames import pose_rotations, rotate_basis
 _MODES_PER_VECTOR = 0.5
 #: Relative residual of the modes, far below the precision of stored bases.
 _TOLERANCE = 1e-5
-#: Assumed displacement of the softest mode, as a part of the body's size.
+#: Assumed displacement of the softest mode, as a fraction of the body's size.
 REACH = 0.05
 #: Fraction of a mode's response to its own load below which other responses are rounding errors: an
 #: unconstrained body follows the load.
@@ -120,9 +120,9 @@ def pose_basis(
         Number of modes to start from, r̂; they give r̂(r̂ + 1)/2 derivatives. By default 0.5 r,
         and enough to have r in all.
     reach
-        Assumed displacement of the softest mode, as a part of the body's size: the larger, the more
-        weight derivatives have. None is the paper's recipe without responses, in which the weight
-        depends on the units.
+        Assumed displacement of the softest mode, as a fraction of the body's size: the larger, the
+        more weight derivatives have. None is the paper's recipe without responses, in which the
+        weight depends on the units.
     beside
         (3n, b) mass-orthonormal vectors of other regions; the basis is made independent of them.
 
@@ -204,7 +204,7 @@ def _candidates(
 ) -> Floats:
     """Return candidate shapes (3k, c): modes, derivatives and, unless `reach` is None, responses.
 
-    They are scaled for a displacement `reach` of the softest mode, as a part of `size`.
+    They are scaled for a displacement `reach` of the softest mode, as a fraction of `size`.
     """
     if reach is None:
         return scaled_candidates(modes.eigenvalues, modes.vectors, derivatives)

@@ -29,7 +29,7 @@ from supple.rig.tets.character_placement import CharacterPlacement
 #: Seconds in which skin inside an obstacle comes out; and largest changes of its depth, in sizes of
 #: the body per second, outwards, and inwards for skin that is pushed out in the same step.
 SETTLING, OUTWARDS, INWARDS = 0.05, 1.0, 5.0
-#: Part of the skin that bears the weight, and the depth then, as a part of the size.
+#: Fraction of the skin that bears the weight, and the depth then, as a fraction of the size.
 CARRYING, SINKING = 0.01, 0.001
 #: Standard gravity, in m/s².
 G = 9.80665

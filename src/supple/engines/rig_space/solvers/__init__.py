@@ -1,1 +1,1 @@
-"""Solvers of a step in rig space: ours, and the solvers of Hahn et al. 2013."""
+"""Solvers of a step in rig space: static condensation, and the solvers of Hahn et al. 2013."""

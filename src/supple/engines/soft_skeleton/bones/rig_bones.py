@@ -33,8 +33,8 @@ class RigBones:
     rest in another pose. `joints` (K, 3) are positions in the bind pose, `joint_indices` (K,)
     indices in the rig's skeleton, `weights` (n̄, K) the skinning weights; parents precede children.
 
-    Of several joints without a parent, the one with most skin below it is the first bone. Each
-    other one follows the bone that it shares most skin with, by the offset that the rig gives it.
+    If several joints have no parent, the one with most skin below it is the first bone. Each of the
+    others follows the bone that it shares most skin with, by the offset that the rig gives it.
     """
 
     def __init__(self, rig: Rig) -> None:

@@ -115,7 +115,7 @@ def three_coordinates(reach: sp.csr_array) -> list[sp.csr_array]:
 
 
 class DeformationBasis(NamedTuple):
-    """Ψ of the flesh, and its handles."""
+    """Basis Ψ of flesh displacements, and the handles whose weights generate it."""
 
     shapes: list[sp.csr_array]  # x, y and z of Ψ (n, m), with the same entries
     handles: Ints  # (h,) tet vertices of the handles

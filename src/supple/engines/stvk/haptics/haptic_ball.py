@@ -90,7 +90,7 @@ class HapticStep(NamedTuple):
     contact: Floats
     """(3,) force of the body on the ball, in N."""
     depth: float
-    """Penetration depth of the ball at these forces, in m."""
+    """Penetration depth of the ball, in m."""
 
 
 class HapticRun(NamedTuple):

@@ -30,7 +30,7 @@ _SOLUTION, _SHARING = 3, 4
 _MOST_MOVES = 200
 #: Fraction of the largest required push that counts as zero.
 _SETTLED = 1e-10
-#: Squared distance below which a direction depends on those that share.
+#: Squared distance below which a direction depends on those of the sharing contacts.
 _DEPENDENT = 1e-14
 
 #: Rows of the ball's state.
@@ -73,7 +73,7 @@ def share_out(places: Floats, pushes: Floats, system: Floats, total: Floats) -> 
 
 @compiled_fused
 def _change_push(places, pushes, which, sign, sharing, system, total):  # type: ignore[no-untyped-def]
-    """Change push `which` upwards (`sign` 1) or downwards (−1); return how many contacts share."""
+    """Raise (`sign` 1) or lower (−1) push `which`; return how many contacts share the force."""
     normal, members = places[which, DIRECTION], system[_SHARING]
     while True:
         _solve_sharing(places, normal, sign, sharing, system)

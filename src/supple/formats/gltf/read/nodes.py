@@ -63,8 +63,8 @@ class NodeForest:
     ) -> dict[int, tuple[int, Floats]]:
         """Return the nearest node of `on` at or above each of `nodes` and their ancestors, or -1.
 
-        With it is the rest transform (4, 4) relative to that nearest node. The key -1 is the parent
-        of roots.
+        Each comes with the rest transform (4, 4) relative to that nearest node. The key -1 is the
+        parent of roots.
         """
         nearest: dict[int, tuple[int, Floats]] = {-1: (-1, np.eye(4))}
         for node in self.with_ancestors(nodes).tolist():

@@ -100,7 +100,7 @@ PAPER_ERRORS = 0.08, 1.4
 
 
 def fig3(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
-    """Measure errors of the paper's solvers and ours against rig-space physics at each step."""
+    """Measure errors of the paper's solvers and Supple's against rig-space physics at each step."""
     subjects = ("trunk",) if quick else tuple(SOLVERS)
     truths: dict[str, Take] = {}
     ours: dict[str, Take] = {}
@@ -176,7 +176,7 @@ def _curves(errors: dict[str, dict[str, Errors]]) -> Figure:
 def _frames(
     truths: dict[str, Take], ours: dict[str, Take], errors: dict[str, dict[str, Errors]]
 ) -> Figure:
-    """Draw RSP and ours at the step where they differ most."""
+    """Draw RSP and Supple's solver at the step where they differ most."""
     figure = new_figure((2.8 * len(truths), 5.6))
     grid = figure.subplots(2, len(truths), squeeze=False)
     for column, name in enumerate(truths):

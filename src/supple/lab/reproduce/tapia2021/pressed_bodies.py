@@ -74,7 +74,7 @@ def _row(basis: str, probe: Probe, ours: Pressed, full: Pressed, rest: Floats) -
 
 
 def fig13(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
-    """Press spheres into hand and body; draw ours above, all tets below."""
+    """Press spheres into hand and body; draw the reduced simulation above, all tets below."""
     rows, drawn = [], []
     names = ("hand",) if quick else ("hand", "human")
     for at, name in enumerate(names):

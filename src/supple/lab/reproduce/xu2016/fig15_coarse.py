@@ -207,7 +207,7 @@ def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, A
 def _simulations(
     model: PoseSpaceModel, coarse: Sequence[PoseSpaceModel], times: Sequence[float]
 ) -> list[tuple[str, PoseSpaceModel, float]]:
-    """Return names, models and times: ours first, then the fine full body, then coarse bodies."""
+    """Return names, models and times: the reduced model, the fine full body, coarse full bodies."""
     fine = f"full, {len(model.mesh.tets):,} tets"
     names = [f"ours, {model.n_modes} modes", fine]
     names += [f"full, {len(body.mesh.tets):,} tets" for body in coarse]
@@ -309,7 +309,7 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _alike(row: dict[str, Any]) -> bool:
-    """Return whether a simulation takes about the time of ours."""
+    """Return whether a simulation takes about as long as Supple's reduced simulation."""
     return 1 / _SAME_TIME < row["time_to_ours"] < _SAME_TIME
 
 
