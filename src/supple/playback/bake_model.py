@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -106,17 +106,14 @@ def model_options(
         material = replace(material, poisson=checked_number("poisson", poisson))
     elif poisson is not None:
         options["poisson"] = poisson
-    thin = None
+    local = []
     if undetermined and prepared is not None:
-        thin = slender_factors(character) if plan is None else plan.factors
-    roles_of = anatomy if plan is None else plan.anatomy
-    by_role = preset_factors(character, preset, roles_of) if young is None else None
-    local = [each for each in (thin, by_role) if each is not None]
-    if stiffness is not None or local or "stiffness" in character.painted:
-        factors = np.prod([np.ones(len(character.surface.vertices)), *local], axis=0)
-        factors = factors * character.painted.get("stiffness", 1.0)
-        if stiffness is not None:
-            factors = factors * stiffness_factors(character, stiffness)
+        local.append(slender_factors(character) if plan is None else plan.factors)
+    if young is None:
+        roles_of = anatomy if plan is None else plan.anatomy
+        local.append(preset_factors(character, preset, roles_of))
+    factors = _skin_factors(character, local, stiffness)
+    if factors is not None:
         painted = factors * np.asarray(material.young if painted is None else painted)
     options["material"] = replace(material, young=_plain(material.young))
     if painted is not None:
@@ -125,6 +122,21 @@ def model_options(
     constants = {"young": young, "poisson": poisson}
     given = {*building, *(name for name, value in constants.items() if value is not None)}
     return {name: value for name, value in options.items() if name in {*row.build_options, *given}}
+
+
+def _skin_factors(
+    character: Character, local: Sequence[Floats | None], stiffness: Stiffness | None
+) -> Floats | None:
+    """Return the product (n̄,) of given, painted and local factors; None if there are none."""
+    factors = [each for each in local if each is not None]
+    if "stiffness" in character.painted:
+        factors.append(character.painted["stiffness"])
+    if stiffness is not None:
+        factors.append(stiffness_factors(character, stiffness))
+    if not factors:
+        return None
+    product: Floats = np.prod([np.ones(len(character.surface.vertices)), *factors], axis=0)
+    return product
 
 
 def preset_factors(

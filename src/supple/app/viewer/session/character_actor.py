@@ -86,9 +86,8 @@ class CharacterActor(Actor):
         feel: Feel = AS_BUILT,
     ) -> None:
         self.model = model
-        self.character = character or Character(
-            model.name, model.surface, model.rig, dict(model.motions)
-        )
+        plain = Character(model.name, model.surface, model.rig, dict(model.motions))
+        self.character = character or plain
         self.motion = chosen_motion(self.character, motion)
         self.motions = self.character.motions | {self.motion.name: self.motion}
         self._engine = engine_named(engine, "character")
@@ -390,8 +389,8 @@ class CharacterActor(Actor):
         old = self.simulator
         kept = {name: getattr(old, name) for name in PRESERVED if ENGINE_PARTS[name] in self.parts}
         if "touch" in self.parts:
-            kept |= {"tracking": old.tracking, "strength": old.strength}
-            kept |= {"gravity": old.gravity, "root": old.root_mode}
+            kept |= {name: getattr(old, name) for name in ("tracking", "strength", "gravity")}
+            kept["root"] = old.root_mode
         self.simulator = bake_simulator(self.model, dt, **(self.flesh | kept))
         self.stiffen(self.factor)
         if "springs" in self.parts and len(old.free) == len(self.simulator.free):
