@@ -36,6 +36,8 @@ from supple.mesh.topology import counted
 BODY_READER = "supple.formats.smpl.load_body:load_body"
 #: Suffix of anatomy files; `supple.anatomy.region_entries` takes long to import.
 ENTRIES_SUFFIX = ".anatomy.json"
+#: Fewest pieces of a jointed figure, as of `supple.anatomy.loose_parts.MACHINE_JOINTS`.
+FEWEST_PIECES = 4
 
 if TYPE_CHECKING:
     from supple.mesh.hexes import HexMesh
@@ -199,10 +201,8 @@ def _character(path: Path, metres: float | None, body: dict[str, Any]) -> dict[s
     }
     joint_pose = getattr(character.source, "joint_pose", None)
     if character.has_mesh:
-        from supple.anatomy.hard_parts import jointed_warning
-
         contents |= _of_surface(character.surface)
-        contents["jointed"] = jointed_warning(character)
+        contents["jointed"] = _jointed(character, contents["surface"]["components"])
         rig: Any = character.rig
         contents["parameters"] = _parameters(rig.parameters)
         rig = getattr(rig, "base", rig)
@@ -275,6 +275,15 @@ def _body_motion(path: Path) -> dict[str, Any]:
         "joints": list(file.layout.names),
         "clips": [clip],
     }
+
+
+def _jointed(character: Character, n_components: int) -> str | None:
+    """Return the warning about a jointed figure; the anatomy takes long to import."""
+    if n_components < FEWEST_PIECES:
+        return None
+    from supple.anatomy.hard_parts import jointed_warning
+
+    return jointed_warning(character)
 
 
 def _of_surface(surface: SurfaceMesh) -> dict[str, Any]:

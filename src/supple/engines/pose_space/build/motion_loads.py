@@ -20,6 +20,8 @@ from supple.rig.protocol import Rig
 
 #: Parts of motions per pose, and the most parts of all motions that are compared.
 PARTS, MOST_PARTS = 3, 100
+#: Score relative to the best, up to which a part is left out.
+NEGLIGIBLE = 1e-6
 #: Vertices at which accelerations are compared.
 _COMPARED = 60
 
@@ -53,11 +55,14 @@ def motion_loads(
         parts.append(_Part(motion, start, scores))
     loads: list[Singles | None] = []
     for pose in range(weights.n_poses):
-        best = sorted(parts, key=lambda part: -part.scores[pose])[:PARTS]
+        # Rounding does not decide between the equal halves of a swing, or parts far from the pose.
+        scores = [float(f"{part.scores[pose]:.6g}") for part in parts]
+        finite = [k for k, score in enumerate(scores) if 0 < score < np.inf]
+        best = sorted(finite, key=lambda k: -scores[k])[:PARTS]
         fields = [
-            _accelerations(rig, part.motion, part.start)[1].astype(np.float32)
-            for part in best
-            if 0 < part.scores[pose] < np.inf
+            _accelerations(rig, parts[k].motion, parts[k].start)[1].astype(np.float32)
+            for k in best
+            if scores[k] > NEGLIGIBLE * scores[best[0]]
         ]
         fields = [field for field in fields if np.isfinite(field).all()]
         loads.append(np.concatenate(fields).transpose(1, 2, 0).copy() if fields else None)
