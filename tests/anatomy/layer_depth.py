@@ -75,9 +75,11 @@ def depths(baked: BakedMotion, cover: Cover) -> Depths:
     """Measure the skin below a cover in all frames.
 
     In every frame, a vertex is compared with the point of the cover that is nearest in the rig,
-    unless they are far apart at rest: an arm beside the chest is not below its shirt.
+    unless they are far apart at rest, or their normals do not face the same way: the skin of an arm
+    beside the chest is not below the shirt's chest, nor is one side of an armpit below the other.
     """
-    rest, size = baked.character.surface.vertices, baked.character.surface.size
+    surface = baked.character.surface
+    rest, size = surface.vertices, surface.size
     largest = np.zeros((4, len(cover.skin)))
     for frame, skin in enumerate(baked.frames):
         rig = baked.rig_frame(frame)
@@ -90,6 +92,9 @@ def depths(baked: BakedMotion, cover: Cover) -> Depths:
         apart = rest[cover.skin] - np.einsum("kc,kcd->kd", shares, rest[corners])
         counts = (np.abs(rig_along) > STRAIGHT * distance) & (distance < REACH * size)
         counts &= np.linalg.norm(apart, axis=1) < REACH * size
+        facing = vertex_normals(rig, surface.triangles)[cover.skin]
+        outward = _normals(rig, cover, corners, shares)
+        counts &= np.einsum("ij,ij->i", facing, outward) > FACING
         through, before = np.maximum(along, 0), np.maximum(rig_along, 0)
         values = np.stack([before, through, through - before, np.abs(along - rig_along)])
         np.maximum(largest, 100 / size * values * counts, out=largest)
@@ -103,15 +108,20 @@ def most_through(baked: BakedMotion) -> float:
 
 
 def _along(points: Floats, cover: Cover, corners: Ints, shares: Floats) -> Floats:
-    """Return signed distances (k,) of skin from points of triangles, positive outside.
+    """Return signed distances (k,) of skin from points of triangles, positive outside."""
+    normal = _normals(points, cover, corners, shares)
+    places = np.einsum("kc,kcd->kd", shares, points[corners])
+    return np.asarray(np.einsum("ij,ij->i", points[cover.skin] - places, normal))
 
-    Normals are interpolated from those of the vertices: a single small triangle may be crumpled.
+
+def _normals(points: Floats, cover: Cover, corners: Ints, shares: Floats) -> Floats:
+    """Return unit normals (k, 3) of a cover at points of triangles.
+
+    They are interpolated from those of the vertices: a single small triangle may be crumpled.
     """
     normals = vertex_normals(points, cover.triangles)
     normal = np.einsum("kc,kcd->kd", shares, normals[corners])
-    normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
-    places = np.einsum("kc,kcd->kd", shares, points[corners])
-    return np.asarray(np.einsum("ij,ij->i", points[cover.skin] - places, normal))
+    return np.asarray(normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300))
 
 
 def _nearest(vertices: Floats, triangles: Ints, points: Floats) -> tuple[Floats, Ints, Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from supple.anatomy.region_entries import EDITED, RegionEntry
 from supple.errors import FormatError, SuppleWarning
 from supple.formats.load import load
 from supple.mesh.embedding import embed_parts
-from supple.mesh.surface import vertex_normals
+from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.playback.baking import bake
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -111,6 +112,25 @@ def test_skin_moved_through_its_cover_is_measured(assets: Path):
     assert most_through(still(character, frame[None])) == pytest.approx(0.3, abs=0.1)
     frame[skin] -= 0.004 * size * normals[skin]
     assert most_through(still(character, frame[None])) == 0.0
+
+
+def test_skin_beyond_the_cover_of_the_other_side_of_a_fold_is_not_through_its_own():
+    along = np.linspace(-0.5, 0.5, 101)
+    sheet = np.stack([np.repeat(along, 2), np.zeros(202), np.tile([0.0, 0.2], 101)], axis=1)
+    first = 2 * np.arange(100)[:, None]
+    strip = np.concatenate([first + np.array([0, 1, 2]), first + np.array([1, 3, 2])])
+    rest = np.concatenate([sheet, sheet + np.array([0.0, 0.003, 0.0])])
+    surface = SurfaceMesh(rest, np.concatenate([strip, strip + 202]))
+    # Both halves bend upwards by 90°, and the covers of both sides overlap.
+    left, lift = rest[:, 0] < 0, rest[:, 1]
+    bent = np.stack([np.where(left, lift, 0.001 - lift), np.abs(rest[:, 0]), rest[:, 2]], axis=1)
+    pushed = bent - 0.01 * left[:, None] * [1.0, 0.0, 0.0]
+    baked: Any = SimpleNamespace(
+        character=SimpleNamespace(surface=surface),
+        frames=pushed[None],
+        rig_frame=lambda _: bent,
+    )
+    assert most_through(baked) == 0.0
 
 
 def test_clothes_and_plates_keep_their_distance_from_moving_skin(man: Character, plan: BodyPlan):

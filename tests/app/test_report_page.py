@@ -393,6 +393,7 @@ def test_the_browser_puts_vertices_where_the_simulation_had_them(opened, page, b
 
 
 @pytest.mark.filterwarnings("ignore:motion .Swing.:supple.errors.SuppleWarning")
+@pytest.mark.filterwarnings("ignore:obstacle 0 is .* deep:supple.errors.SuppleWarning")
 def test_a_soft_skeleton_that_is_thrown_far_off_its_motion_is_where_it_was(drawing, tmp_path):
     ball = Sphere((0.8, 0.3, 0.1), 0.16)  # in the way of the forearm
     stepped = {"obstacles": [ball], "tracking": 3.0, "root": "tracked"}

@@ -19,6 +19,7 @@ from helpers.batch_samples import HereFarm
 from helpers.build_samples import kept_scenes
 from helpers.rat_sample import write_rat
 from supple.anatomy.flesh_presets import stiffness_factors
+from supple.anatomy.region_entries import MARK
 from supple.cli.main import app, main
 from supple.engines.common.fitted_flesh import FleshOptions
 from supple.engines.common.model_file import stored_fields
@@ -174,10 +175,10 @@ def check_extras(requirement: str) -> None:
 
 
 def write_file(block: Block, folder: Path) -> None:
-    """A map of stiffness, or a list of jobs, whose file the line before it names."""
+    """A map of stiffness, a list of jobs or an anatomy, whose file the line before it names."""
     named = re.search(rf"`(\w+\.{block.language})`", block.before)
     assert named, f"no file name before {block.text}"
-    if block.language == "json" and not block.text.startswith("["):
+    if block.language == "json" and not block.text.startswith("[") and MARK not in block.text:
         stiffness_factors(supple.load(folder / "rat.glb"), json.loads(block.text))
     (folder / named[1]).write_text(block.text)
 

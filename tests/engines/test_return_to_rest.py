@@ -387,6 +387,7 @@ LOADED = [(kind, load) for kind in (Stvk, StvkFree, RigSpace, SoftSkeleton) for 
 LOADED += [(RigSpace, "contact"), (SoftSkeleton, "contact")]
 
 
+@pytest.mark.filterwarnings("ignore:obstacle 0 is .* deep:supple.errors.SuppleWarning")
 @pytest.mark.parametrize(("kind", "load"), LOADED, ids=str_or_name)
 def test_small_loads_and_contacts_elsewhere_do_not_keep_flesh_inside_out(
     kind: type[Subject], load: str
@@ -427,6 +428,7 @@ def test_a_hand_holds_flesh_inside_out_without_flicker(kind: type[Subject], dept
     assert held * subject.dt > 0.05
 
 
+@pytest.mark.filterwarnings("ignore:obstacle 0 is .* deep:supple.errors.SuppleWarning")
 def test_a_ball_holds_flesh_inside_out_without_flicker() -> None:
     subject = SoftSkeleton()
     top, middle = subject.rest[on_top(subject)].mean(axis=0), subject.rest.mean(axis=0)

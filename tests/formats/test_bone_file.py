@@ -33,7 +33,7 @@ def test_bones_come_back_as_they_were_written(tmp_path):
     ("changed", "said"),
     [
         ({"bone_names": None}, 'has no array "bone_names"; it is not a file of bones'),
-        ({"bone_names": np.array([b"x"])}, "texts"),
+        ({"bone_names": np.array([b"x"])}, "must be 1 to 10,000 strings"),
         ({"vertices": np.full((4, 3), np.nan)}, "finite"),
         ({"vertices": np.zeros((4, 2))}, "vertices"),
         ({"faces": np.array([[0, 1, 9]])}, "9"),

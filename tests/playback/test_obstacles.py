@@ -134,6 +134,7 @@ def test_a_bake_carries_its_obstacles_and_each_take_begins_with_them_where_they_
         assert np.array_equal(one.places, other.places)
 
 
+@pytest.mark.filterwarnings("ignore:obstacle 0 is .* deep:supple.errors.SuppleWarning")
 def test_a_ball_that_is_led_through_the_body_pushes_it_and_nothing_explodes():
     baked = {}
     for speed in (4, FASTEST):

@@ -145,7 +145,10 @@ def test_one_local_stiffness_for_all_tets_is_a_stiffness(
         ({"trained_energies": np.zeros(3, np.float32)}, "must be positive"),
         ({"trained_energies": np.full(3, np.nan, np.float32)}, "not finite"),
         ({"trained_energies": np.ones(2, np.float32)}, "shape"),
-        ({"stiffness_corrections": None, "correction_ends": np.empty((0, 2), int)}, "need correc"),
+        (
+            {"stiffness_corrections": None, "correction_ends": np.empty((0, 2), int)},
+            "need stiffness correc",
+        ),
     ],
 )
 def test_wrong_energies_of_the_training_are_refused(
