@@ -127,8 +127,7 @@ def others(folder: Path) -> None:
         "soft-skeleton": replace(usual, build={"engine": "soft-skeleton", "tets": 2500}),
     }
     for name, case in targets.items():
-        target = target_of(character, case)
-        found, _ = fitted(character, FOX, target)
+        found, _ = fitted(character, FOX, target := target_of(character, case))
         stiffened, rows = target.report.get("stiffness", 1), pairs(factors_of(found))
         figures = " | ".join(f"{found.report[each]:.3g}" for each in ("distance", "before", "runs"))
         words = f"{name}, {pairs(case.factors)}, stiffened {stiffened:.3g} times"
