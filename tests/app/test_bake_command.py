@@ -129,6 +129,7 @@ def test_json_has_every_figure_and_the_frames_are_those_of_the_library(capsys):
         np.testing.assert_array_equal(written["times"], baked.times)
 
 
+@pytest.mark.filterwarnings("ignore:.*the reduced model with:supple.errors.SuppleWarning")
 def test_baking_again_gives_the_same_bytes_from_the_model_that_was_kept(capsys):
     worm()
     figures = []
@@ -478,6 +479,7 @@ def test_all_clips_go_into_one_file_with_one_model_and_one_page(capsys):
         assert one["frames"].tobytes() == other["frames"].tobytes()
 
 
+@pytest.mark.filterwarnings("ignore:.*the reduced model with:supple.errors.SuppleWarning")
 def test_a_bake_ends_with_where_flesh_moves_and_what_is_hard(capsys):
     main(["bake", lively_worm(), "-o", "run.npz", "--flesh", "soft", *SMALL])
     said = " ".join(capsys.readouterr().err.split())

@@ -239,6 +239,7 @@ def test_the_full_engine_is_the_full_simulator_and_near_the_reduced_one():
     assert full.report["engine"] == "full"
 
 
+@pytest.mark.filterwarnings("ignore:.*the reduced model with:supple.errors.SuppleWarning")
 def test_softer_flesh_moves_more_and_the_stiffest_is_the_rig():
     options = bar_options(STEPPED, poses=1, material=replace(MATERIAL, young=3e6))
     moved = {}

@@ -31,8 +31,9 @@ COARSE_LOCAL = (0.25, 0.5, 2.0, 4.0)
 #: Largest factors, up or down: stiffness and damping of all flesh, damping of a part.
 MOST_STIFFNESS, MOST_DAMPING = 100.0, 32.0
 MOST_LOCAL_DAMPING = 16.0
-#: Difference of logarithms for the Jacobian.
-DIFFERENCE = 0.06
+#: Difference of logarithms for the Jacobian. Runs have jumps: a tail 0.1 % stiffer changed a rat's
+#: run by 0.3 %. With 0.06 the fit ended 18 % from the tail's stiffness, with 0.2 it ends 2 % away.
+DIFFERENCE = 0.2
 #: Largest number of Jacobians, and the change of logarithms and of the cost that ends the search.
 JACOBIANS, CLOSE, GAIN = 12, 4e-3, 1e-4
 #: Displacements of a part are relative to at least this part of the liveliest part's.
