@@ -535,10 +535,19 @@ def _bold(value: float, form: str, wrong: bool) -> str:
     return f"**{text}**" if wrong else text
 
 
+def picture_list(folder: Path) -> str:
+    """Return the pictures of the characters as a page shows them."""
+    kept = [Path(name) for name in labels() if (folder / f"{stem_of(Path(name))}.png").exists()]
+    return "\n\n".join(
+        f"![{path.name}: anatomy and filmstrip](characters/{stem_of(path)}.png)" for path in kept
+    )
+
+
 def write_tables(page: Path, folder: Path) -> None:
     """Put the tables into a page, between marks, and pictures beside it."""
     text = page.read_text(encoding="utf-8")
     tables = {"totals": totals, "characters": character_table, "clips": clip_table}
+    tables["pictures"] = picture_list
     for kind, table in tables.items():
         start, end = f"<!-- {kind} -->", f"<!-- end {kind} -->"
         before, rest = text.split(start)
