@@ -239,34 +239,34 @@ class _Layering:
 
     def followed(self, groups: list[list[int]]) -> Floats:
         """Return the points (n̄, 3) whose displacement the vertices take."""
-        own = self.surface.vertices.copy()
-        places = self._on_skin(own)
-        bare = np.ones(len(own), bool)
+        sampled = self.surface.vertices.copy()
+        places = self._on_skin(sampled)
+        bare = np.ones(len(sampled), bool)
         for below in self.found.values():
             bare[below.vertices[below.follow > 0]] = False
         skin = self.surface.triangles[bare[self.surface.triangles].all(axis=1)]
         if not (groups and len(skin)):
             return places
         plates = np.isin(self.pieces.of_vertex, np.concatenate(groups))
-        centres = [self._move_with(own, places, group, skin, plates) for group in groups]
-        places = self._on_skin(own)
+        centres = [self._move_with(sampled, places, group, skin, plates) for group in groups]
+        places = self._on_skin(sampled)
         for group, centre in zip(groups, centres, strict=True):
             places[np.isin(self.pieces.of_vertex, group)] = centre
         return places
 
-    def _on_skin(self, own: Floats) -> Floats:
-        """Return points (n̄, 3) that are `own`, and of layers those of the skin below."""
-        places = own.copy()
+    def _on_skin(self, sampled: Floats) -> Floats:
+        """Return points (n̄, 3) that are `sampled`, and of layers those of the skin below."""
+        places = sampled.copy()
         for _ in range(min(MOST_LAYERS, len(self.found))):
             for below in self.found.values():
-                start, follow = own[below.vertices], below.follow[:, None]
+                start, follow = sampled[below.vertices], below.follow[:, None]
                 places[below.vertices] = start + follow * (below.at(places) - start)
         return places
 
     def _move_with(
-        self, own: Floats, places: Floats, group: list[int], skin: Ints, plates: Bools
+        self, sampled: Floats, places: Floats, group: list[int], skin: Ints, plates: Bools
     ) -> Floats:
-        """Return the point (3,) that a plate takes, and move points `own` of skin below to it.
+        """Return the point (3,) that a plate takes, and move points `sampled` of skin below to it.
 
         `group` are the components of the plate, `skin` the triangles without layers, and `plates`
         (n̄,) masks all plates.
@@ -287,7 +287,9 @@ class _Layering:
         distance = _nearest(surface.vertices, triangles, surface.vertices[others])[0]
         share = 1 - _ramp(distance, near, near + rim)
         moved, share = others[share > 0], share[share > 0, None]
-        own[moved] = _on(surface.vertices, skin, own[moved] + share * (centre - own[moved]))
+        sampled[moved] = _on(
+            surface.vertices, skin, sampled[moved] + share * (centre - sampled[moved])
+        )
         return np.asarray(centre, np.float64)
 
 

@@ -102,10 +102,10 @@ class Integrator:
     extrapolation
         Factor e of a step that ends at e u⁺ − (e − 1) u.
     several_stages
-        Step function of a method with more than one stage, or with a formula of its own, which only
-        the engine full and `ProjectedSimulator` accept. Engines then use the coefficients only to
-        decide whether to keep `StepStart.before` (if there is a `before` weight) and whether the
-        first `StepStart.a` is the acceleration (if there is a `lead`).
+        Step function of a method with several stages, or whose formula the coefficients do not
+        describe. Only the engine full and `ProjectedSimulator` accept it. Engines then use the
+        coefficients only to decide whether to keep `StepStart.before` (if there is a `before`
+        weight) and whether the first `StepStart.a` is the acceleration (if there is a `lead`).
     """
 
     name: str

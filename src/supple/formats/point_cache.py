@@ -384,8 +384,8 @@ def _read_abc(path: Path, size: int) -> PointCache:
     _check_alembic(path)
     with tempfile.TemporaryDirectory(prefix="supple-abc-") as folder:
         answer = Path(folder) / "answer.npz"
-        given = [alembic_process.__file__, str(path.absolute()), str(answer), str(size)]
-        command = [sys.executable, "-I", *given, *filter(os.path.isabs, sys.path)]
+        arguments = [alembic_process.__file__, str(path.absolute()), str(answer), str(size)]
+        command = [sys.executable, "-I", *arguments, *filter(os.path.isabs, sys.path)]
         allowed = LONGEST_READ + size / BYTES_PER_SECOND
         how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "timeout": allowed}
         try:

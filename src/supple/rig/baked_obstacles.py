@@ -47,15 +47,15 @@ class BakedObstacle:
 
         The drawn part of a plane is around the point `middle` (3,).
         """
-        own, place = in_own_axes(shape)
+        centred, place = in_own_axes(shape)
         placed = places @ place
-        if isinstance(own, Plane):
+        if isinstance(centred, Plane):
             up = placed[:, :3, 1]
             heights = np.einsum("ti,ti->t", middle - placed[:, :3, 3], up)
             placed[:, :3, 3] = middle - heights[:, None] * up
             kind = "plane"
         still = (placed == placed[0]).all()
-        return cls(name, own, placed[:1] if still else placed, kind)
+        return cls(name, centred, placed[:1] if still else placed, kind)
 
     @property
     def moves(self) -> bool:

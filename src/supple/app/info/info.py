@@ -125,8 +125,8 @@ def describe(
         contents = _read(path, None if unit is None else metres_in(unit), body)
         jointed = contents.pop("jointed", None)
         if anatomy is not None or regions is not None:
-            given = body | {"regions": regions}
-            contents["anatomy"] = _anatomy(path, contents["format"], anatomy or (), unit, given)
+            chosen = body | {"regions": regions}
+            contents["anatomy"] = _anatomy(path, contents["format"], anatomy or (), unit, chosen)
         elif jointed is not None:
             warn(jointed)
     messages = [str(w.message) for w in caught if issubclass(w.category, SuppleWarning)]

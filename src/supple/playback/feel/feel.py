@@ -249,8 +249,8 @@ class FeelRequest:
         rest, damping = dict(building), None
         local: LocalFeel | None = rest.pop("local_feel", None)
         if local is not None:
-            given = rest.get("stiffness")
-            factors = stiffness_factors(character, {} if given is None else given)
+            stiffness = rest.get("stiffness")
+            factors = stiffness_factors(character, {} if stiffness is None else stiffness)
             if (local.stiffness != 1).any():
                 rest["stiffness"] = local.stiffness * factors
             damping = local.damping if (local.damping != 1).any() else None

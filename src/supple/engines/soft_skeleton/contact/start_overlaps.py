@@ -29,7 +29,7 @@ class StartOverlaps:
         self._model, self._owners = model, owners
         #: (colliders,) depths in m that are left, and their decrease in m/s.
         self.depths, self._rates = np.zeros((2, colliders))
-        #: Whether the depths are still to be measured.
+        #: Whether the depths have not been measured since the last reset.
         self.is_new = True
 
     @property
@@ -43,7 +43,7 @@ class StartOverlaps:
         self.is_new = bool(arrays[0, -1])
 
     def reset(self) -> None:
-        """Discard all depths; they are to be measured."""
+        """Discard all depths; the next step measures them again."""
         self.depths[:], self._rates[:], self.is_new = 0.0, 0.0, True
 
     def measure(

@@ -264,8 +264,8 @@ def write_usd(
                 shown = bakes[plan.shown]
                 codes, outward = plan.clips[plan.shown].codes, plan.source.from_stage
                 obstacles = _obstacles(shown, codes, outward) if with_obstacles else []
-                given = error, points, normals, obstacles
-                return _write_layer(plan, path, bakes, work, *given, report)
+                options = error, points, normals, obstacles
+                return _write_layer(plan, path, bakes, work, *options, report)
     except OSError as problem:
         why = (problem.strerror or str(problem)).lower()
         raise FormatError(f"{path.name}: cannot be written ({why})") from problem
