@@ -262,15 +262,22 @@ def finer_distance(path: Path, clip: Motion, file: Path) -> dict[str, float]:
 
 
 def examine(
-    path: Path, labelling: Labels, folder: Path, record: dict[str, Any], *, liveliest: bool = False
+    path: Path,
+    labelling: Labels,
+    folder: Path,
+    record: dict[str, Any],
+    *,
+    liveliest: bool = False,
+    truth_alone: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Build once, bake every clip live and in full, and measure; yield the record as it grows.
 
-    With `liveliest` only the liveliest clip is simulated in full.
+    With `liveliest` only the liveliest clip is simulated in full, with `truth_alone` no model is
+    built and nothing is baked live.
     """
     stem, character = stem_of(path), source_of(path).character
     clips = clips_of(character)
-    if "live" not in record:
+    if "live" not in record and not truth_alone:
         anatomy = anatomy_of(character) if len(skinned_rigs(character.rig)) <= 1 else None
         own, bakes = examine_live(character, labelling, anatomy)
         record |= own
@@ -290,7 +297,7 @@ def examine(
         if clip.name not in record["full"] and clip.duration <= LONGEST:
             record["full"][clip.name] = truth(path, clip, file)
             yield record
-        if file.exists():
+        if file.exists() and "live" in record:
             record["full"][clip.name] |= distances(character, folder, stem, number)
     file = _frames(folder, stem, best, "full")
     short = clips[best].duration <= LONGEST
@@ -423,11 +430,13 @@ def taken(record: Mapping[str, Any], name: str) -> tuple[str, float, float, floa
 
 
 def records(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what was examined, by character."""
+    """Yield what was examined, by character; records of the truth alone are left out."""
     for name in labels():
         file = folder / f"{stem_of(Path(name))}.json"
         if file.exists():
-            yield name, json.loads(file.read_text(encoding="utf-8"))
+            record = json.loads(file.read_text(encoding="utf-8"))
+            if "live" in record or "full" not in record:
+                yield name, record
 
 
 def character_table(folder: Path) -> str:
@@ -571,6 +580,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "--liveliest", action="store_true", help="simulate only the liveliest clip of each in full"
     )
+    parser.add_argument(
+        "--truth", action="store_true", help="simulate in full alone, without live bakes"
+    )
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
     parser.add_argument("--files", action="store_true", help="print the characters' files and stop")
     parser.add_argument("--page", type=Path, help="put tables and pictures into this page")
@@ -591,7 +603,12 @@ def main(arguments: list[str]) -> None:
         began = perf_counter()
         try:
             for grown in examine(
-                ASSETS / name, labels()[name], given.folder, record, liveliest=given.liveliest
+                ASSETS / name,
+                labels()[name],
+                given.folder,
+                record,
+                liveliest=given.liveliest,
+                truth_alone=given.truth,
             ):
                 write_record(file, grown)
         except Exception as error:  # the rest goes on
