@@ -301,7 +301,7 @@ def examine(
             record["full"][clip.name] |= distances(character, folder, stem, number)
     file = _frames(folder, stem, best, "full")
     short = clips[best].duration <= LONGEST
-    if "finer" not in record and file.exists() and short and not liveliest:
+    if "finer" not in record and file.exists() and short and not (liveliest or truth_alone):
         record["finer"] = finer_distance(path, clips[best], file)
     yield record
 
