@@ -127,10 +127,8 @@ def page() -> str:
         if not rows:
             continue
         parts.append(f"## {title}\n")
-        lines = [
-            "| item | claim | code | paper | printed | ours | holds | command |",
-            "|" + "---|" * 8,
-        ]
+        heads = ("item", "claim", "code", "paper", "printed", "ours", "holds", "command")
+        lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
         for row in rows:
             code = ", ".join(f"`{each.strip()}`" for each in row["code"].split(",") if each.strip())
             command = f"`{row['command']}`" if row["command"] else ""
