@@ -18,6 +18,7 @@ import supple
 from supple.cli.bench_command import bench
 from supple.cli.commands import COMMANDS
 from supple.cli.fit_command import fit
+from supple.cli.setup_commands import SETUP_COMMANDS
 from supple.errors import SuppleError, SuppleWarning
 
 app = App(
@@ -26,7 +27,7 @@ app = App(
     version=supple.__version__,
     suppress_keyboard_interrupt=False,
 )
-for _command in (*COMMANDS, fit, bench):
+for _command in (*COMMANDS, fit, bench, *SETUP_COMMANDS):
     app.command(_command)
 
 
