@@ -13,6 +13,7 @@ from supple.errors import SuppleError, SuppleWarning
 from supple.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
+    from supple.app.pictures.video import video
     from supple.dynamics.rigid_object import RigidObject
     from supple.elastic.material import Material
     from supple.engines.factory import Simulator, load_model
@@ -67,6 +68,7 @@ __all__ = [
     "load",
     "load_model",
     "save",
+    "video",
 ]
 
 __version__ = "0.1.0"

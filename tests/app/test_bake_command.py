@@ -504,6 +504,18 @@ def test_the_reason_is_reported_for_a_clip_in_which_nothing_moves(capsys):
     assert "<dt>hard</dt><dd>" in page
 
 
+def test_bake_writes_a_video_and_refuses_a_bad_one_before_any_work(capsys):
+    main(
+        ["bake", worm(), "-o", "seen.npz", "--video", "seen.webp", "--video-size", "96x64", *SMALL]
+    )
+    assert Path("seen.webp").read_bytes()[8:12] == b"WEBP"
+    assert "seen.webp" in capsys.readouterr().err
+    assert "use one of .mp4, .webm" in refused(capsys, "worm.glb", "--video", "seen.avi")
+    assert "even numbers" in refused(
+        capsys, "worm.glb", "--video", "seen.gif", "--video-size", "97x64"
+    )
+
+
 def test_all_is_refused_with_options_for_one_motion(capsys):
     lively_worm()
     assert "leave it out for" in refused(capsys, "worm.glb", "--all", "--motion", "run")

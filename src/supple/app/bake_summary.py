@@ -195,7 +195,9 @@ def print_summary(figures: dict[str, Any]) -> None:
     rows += _shapes(figures)
     rows.append(("time", f"{figures['bake_s']:.1f} s in all"))
     print_rows(rows + flesh_rows(figures))
-    beside = [str(figures[name]) for name in ("mesh", "report", "readings") if name in figures]
+    beside = [
+        str(figures[name]) for name in ("mesh", "report", "video", "readings") if name in figures
+    ]
     shown = "".join(f" and {each}" for each in beside)
     others = len(figures.get("outputs", [0])) - 1
     more = f" and {others} more" if others else ""

@@ -175,6 +175,8 @@ def _reported(
     figures = reported_bakes(bakes) | {"flesh": options.flesh, "loop": bakes[0].loop} | written
     if options.report is not None:
         figures["report"] = _write_report(options, bakes, figures, quiet)
+    if options.video is not None:
+        figures["video"] = _write_video(options, bakes, quiet)
     if not quiet:
         print_summary(figures)
     return figures
@@ -270,6 +272,23 @@ def _write_report(
     return str(options.report)
 
 
+def _write_video(options: BakeOptions, bakes: Sequence[BakedMotion], quiet: bool) -> str:
+    from supple.app.pictures.video import video, video_size
+
+    assert options.video is not None
+    size = video_size(options.video_size)
+    with task_bar(quiet) as progress:
+        video(
+            bakes,
+            options.video,
+            show=options.video_show,
+            size=size,
+            clay=options.clay,
+            progress=lambda part: progress(part, "drawing the video"),
+        )
+    return str(options.video)
+
+
 def checked_target(given: str, output: Path | None) -> Path:
     """Return the path of the result; SuppleError when it cannot be written, before any work."""
     file = Path(given)
@@ -307,6 +326,12 @@ def _check_options(target: Path, options: BakeOptions, touch: ContactOptions) ->
         raise SuppleError("--with-obstacles: there are none; add --ground or --obstacle")
     if options.report is not None:
         checked_page(options.report, "a report")
+    if options.video is not None:
+        from supple.app.pictures.video import check_video, video_size
+
+        check_video(options.video)
+        video_size(options.video_size)
+        check_place(options.video)
     if options.readings is not None:
         if options.readings.suffix.lower() != ".csv":
             raise SuppleError(f"{options.readings}: readings are written to a .csv file")

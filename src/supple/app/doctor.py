@@ -22,6 +22,7 @@ EXTRAS = (
     ("pxr", "usd", "USD files (.usd, .usda, .usdc, .usdz)"),
     ("DracoPy", "draco", "glTF files with Draco compression"),
     ("alembic3d", "alembic", "Alembic files (.abc)"),
+    ("imageio_ffmpeg", "video", "videos as .mp4 and .webm"),
     ("distributed", "cluster", "supple batch --cluster"),
 )
 #: Megabytes below which the largest examples do not fit.

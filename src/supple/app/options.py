@@ -95,6 +95,13 @@ class BakeOptions(CommandOptions, BakePlayOptions):
     """glTF and USD: write the obstacles into the file, too; moving ones with their motion."""
     report: Path | None = None
     """.html file that plays the result in a browser, next to the rig alone."""
+    video: Path | None = None
+    """.mp4, .webm, .webp or .gif of the result, next to the rig alone; of several motions, the
+    liveliest. .mp4 and .webm need the extra video."""
+    video_size: str = "960x540"
+    """Width and height of the video in pixels."""
+    video_show: Literal["both", "flesh"] = "both"
+    """"both" shows the rig on the left and the flesh on the right, "flesh" the flesh alone."""
     readings: Path | None = None
     """.csv file of contact forces at each frame, with soft-skeleton: force on the body, on each of
     its parts and by each obstacle, torque of each joint, force and pressure of each contact."""

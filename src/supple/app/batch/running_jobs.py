@@ -24,7 +24,7 @@ _TRIES = 2
 #: Largest number of results of a job in the journal, and of characters of each.
 _MOST_FIGURES, _LONGEST = 60, 600
 #: Results that name files, and results that the journal has in other fields.
-_FILES = ("report", "readings", "plot", "page", "sheet")
+_FILES = ("report", "video", "readings", "plot", "page", "sheet")
 _ELSEWHERE = ("output", "outputs", *_FILES, "file", "bytes", "peak_mb")
 
 

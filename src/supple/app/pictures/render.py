@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, zoom
 
 from supple.arrays import Floats, Singles
 from supple.compiled.jit import compiled
@@ -19,6 +19,8 @@ KEY = np.array([-0.45, 0.80, 0.55]) / np.linalg.norm([-0.45, 0.80, 0.55])
 _KEY_COLOUR = np.array([1.0, 0.95, 0.88])
 _SKY, _BOUNCE = np.array([0.62, 0.68, 0.78]), np.array([0.42, 0.36, 0.32])
 _SHADOW_PIXELS = 512
+#: Side of the blocks of pixels that a soft shadow averages.
+_BLOCK = 4
 #: Sub-pixels across a pixel.
 _FINE = 2
 #: Most transparent layers.
@@ -41,7 +43,9 @@ class Camera:
 
     def project(self, points: Floats) -> Floats:
         """Return (n, 3): pixels to the right, pixels down, metres towards the viewer."""
-        projected = (points - self.centre) @ self.view.T
+        x, y, z = np.asarray(points - self.centre).T
+        # Not a matrix product, which wakes all threads of BLAS for three columns.
+        projected = np.stack([x * a + y * b + z * c for a, b, c in self.view], axis=1)
         projected[:, 0] = self.pixels[0] / 2 + self.scale * projected[:, 0]
         projected[:, 1] = self.pixels[1] / 2 - self.scale * projected[:, 1]
         return projected
@@ -138,7 +142,8 @@ def render(
     width, height = fine.pixels
     projected = fine.project(body.vertices)
     shadow = _Shadow(body, ground)
-    picture = _ground_colours(fine, shadow, ground, paper)
+    # The ground is smooth: one colour per pixel, not per sub-pixel.
+    picture = _ground_colours(camera, shadow, ground, paper).repeat(_FINE, 0).repeat(_FINE, 1)
     opaque = body.appearance is None or body.appearance.is_opaque
     layers = _layers(body, projected, (height, width), 1 if opaque else _LAYERS)
     through, light = np.ones((height, width)), np.zeros_like(picture)
@@ -230,7 +235,11 @@ class _Shadow:
         heights = self.centre[1] + self._depths(self.above, body) - ground
         # A body hides the sky from the ground below it.
         hidden = np.where(np.isfinite(heights), 1.0, 0.0)
-        self.hidden = 0.55 * gaussian_filter(hidden, 30) + 0.45 * gaussian_filter(hidden, 10)
+        blocks = hidden.reshape(_SHADOW_PIXELS // _BLOCK, _BLOCK, -1, _BLOCK).mean(axis=(1, 3))
+        soft = 0.55 * gaussian_filter(blocks, 30 / _BLOCK) + 0.45 * gaussian_filter(
+            blocks, 10 / _BLOCK
+        )
+        self.hidden = zoom(soft, _BLOCK, order=1, grid_mode=True, mode="nearest")
 
     def _camera(self, towards: Floats) -> Camera:
         right = np.cross([0.0, 0.0, -1.0], towards)
@@ -245,17 +254,28 @@ class _Shadow:
     def key(self, points: Floats, radius: float = 3.0) -> Floats:
         """Return the fraction of the key light at points, (k,), with soft edges."""
         seen = self.light.project(points)
-        near = seen[:, 2] + 0.008 * self.size
-        lit = np.zeros(len(points))
+        seen[:, 2] += 0.008 * self.size
         angles = np.arange(16) * 2.39996  # Vogel spiral
-        for angle, distance in zip(angles, np.sqrt((np.arange(16) + 0.5) / 16), strict=True):
-            at = seen[:, :2] + radius * distance * np.array([np.cos(angle), np.sin(angle)])
-            lit += near >= _values_at(self.depths, at, -np.inf)
-        return lit / 16
+        spread = radius * np.sqrt((np.arange(16) + 0.5) / 16)
+        return _lit_part(self.depths, seen, spread * np.cos(angles), spread * np.sin(angles))
 
     def sky(self, points: Floats) -> Floats:
         """Return the hidden fraction of the sky at points on the ground, (k,)."""
         return _values_at(self.hidden, self.above.project(points)[:, :2], 0.0)
+
+
+@compiled
+def _lit_part(depths: Singles, seen: Floats, right: Floats, down: Floats) -> Floats:
+    """Return the fraction (k,) of samples around projected points that no surface hides."""
+    lit = np.zeros(len(seen))
+    for k in range(len(seen)):
+        for i in range(len(right)):
+            column, row = int(np.floor(seen[k, 0] + right[i])), int(np.floor(seen[k, 1] + down[i]))
+            inside = 0 <= column < depths.shape[1] and 0 <= row < depths.shape[0]
+            if not inside or seen[k, 2] >= depths[row, column]:
+                lit[k] += 1.0
+        lit[k] /= len(right)
+    return lit
 
 
 def _values_at(table: NDArray, at: Floats, outside: float) -> NDArray:
