@@ -135,7 +135,7 @@ def _builds(arm, monkeypatch, distances):
     """Replace the measurement by a list of distances; return the options of the builds."""
     options, results = [], iter(distances)
 
-    def accuracy(self, model):
+    def accuracy(self, model, *rest):
         return Accuracy(next(results), 1.0, **GOOD)
 
     monkeypatch.setattr(Comparison, "accuracy", accuracy)
@@ -211,7 +211,9 @@ def test_a_warning_of_a_bad_model_states_that_it_was_compared_with_normal_flesh(
 
 
 def test_a_bad_model_of_a_scene_is_not_built_in_another_way(arm, monkeypatch):
-    monkeypatch.setattr(Comparison, "accuracy", lambda self, model: Accuracy(0.9, 0.1, **GOOD))
+    monkeypatch.setattr(
+        Comparison, "accuracy", lambda self, model, *rest: Accuracy(0.9, 0.1, **GOOD)
+    )
     result = Cached(arm, None, True)
     found = character_models._compared_scene("x", "pose-space", result, FREE, True, BuildLog())
     assert found.value.report["accuracy"]["distance"] == 0.9
@@ -248,7 +250,9 @@ def test_reduced_flesh_that_moves_where_full_flesh_rests_is_bad(arm):
 
 def test_a_motion_of_one_key_is_replaced_by_the_wiggle(arm):
     pose = Motion(np.zeros(1), arm.rig.rest_pose[None], np.eye(4)[None], "pose")
-    motion, start, end = model_accuracy._part(replace(arm, motions={"pose": pose}))
+    motion, start, end = model_accuracy._part(
+        replace(arm, motions={"pose": pose}), None, model_accuracy.OF_BUILD
+    )
     assert motion.name == "wiggle"
     assert end - start > 0.4
 
@@ -260,8 +264,7 @@ def test_given_options_of_the_reduction_are_kept(arm, monkeypatch):
 
 
 def test_work_is_bounded_by_iterations(arm, measured, monkeypatch):
-    monkeypatch.setattr(model_accuracy, "MOST_WORK", 0)
-    short = GIVEN.accuracy(arm)
+    short = GIVEN.accuracy(arm, extent=model_accuracy.OF_BUILD._replace(most_work=0))
     assert short is not None
     assert short.frames == model_accuracy.FEWEST_FRAMES < measured.accuracy.frames
     assert short.seconds == pytest.approx(2 * (short.frames - 1) / 180, abs=1e-3)
@@ -323,3 +326,31 @@ def test_info_build_and_page_show_the_words(measured, tmp_path):
 def test_the_threshold_changes_the_words(monkeypatch):
     monkeypatch.setattr(accuracy_module, "BAD", 0.1)
     assert distance_words(0.14) == "14 % from the full simulation"
+
+
+def _warnings_of_push(model, name="push", **options):
+    """Bake a push of the root live; return the warnings about the full simulation."""
+    times = np.arange(31) / 30
+    roots = np.tile(np.eye(4), (31, 1, 1))
+    roots[:, 0, 3] = 0.1 * np.exp(-(((times - 0.5) / 0.2) ** 2))
+    push = Motion(times, np.tile(model.rig.rest_pose, (31, 1)), roots, name)
+    character = Character("arm", model.surface, model.rig)
+    given: dict[str, Any] = {"model": model, "progress": False, "anatomy": None, **options}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        supple.bake(character, push, quality="live", **given)
+    texts = [str(each.message) for each in caught]
+    return [text for text in texts if "from the full simulation" in text]
+
+
+def test_a_live_bake_warns_of_a_clip_that_is_far_from_full(arm):
+    """The model claims to be good for another motion, but its forces are far too strong."""
+    good = {"accuracy": {"distance": 0.1, "amplitude": 1.0, **GOOD}}
+    forces = {"elastic_weights": 10 * arm.elastic_weights}
+    forces["stiffness_corrections"] = 10 * arm.stiffness_corrections
+    wrong = replace(arm, report=good, **forces)
+    (text,) = _warnings_of_push(wrong)
+    assert text.startswith('motion "push": from ')
+    assert _warnings_of_push(replace(arm, report=good)) == []
+    assert _warnings_of_push(wrong, "Run") == []  # the motion that was compared
+    assert _warnings_of_push(wrong, damping=2.0) == []  # the comparison has other damping

@@ -49,6 +49,7 @@ from supple.playback.final_take import (
     final_take,
 )
 from supple.playback.flesh_motion import FleshMotion, report_flesh
+from supple.playback.model_accuracy import Comparison, warn_of_clip
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
 from supple.playback.quality_choice import (
@@ -302,6 +303,7 @@ class BakeRequest:
                         take, convergence = self._final(model, plan, options, share, state)
                     else:
                         take, convergence = self._live(model, plan, options, share), {}
+                        self._check_clip(model, plan, options)
                 except SolverError as error:
                     if not self.falls_back:
                         raise
@@ -342,6 +344,15 @@ class BakeRequest:
         stiffen = self.live.may_stiffen and not fixed
         player_with = partial(player_with_factor, model, plan, options)
         return stable_take(player_with, plan.every, progress, stiffen)
+
+    def _check_clip(
+        self, model: CharacterModel, plan: BakePlan, options: Mapping[str, Any]
+    ) -> None:
+        """Warn if a plain live bake is far from the full simulation, see `warn_of_clip`."""
+        changed = self.damping != 1 or self.simulation or options["feel"].changes
+        comparison = Comparison(self.played, options["flesh"], options["scaled_loads"])
+        if comparison.possible and not changed and self.swing is None:
+            warn_of_clip(comparison, model, plan.motion)
 
     def _final(
         self,
