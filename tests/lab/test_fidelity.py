@@ -9,8 +9,11 @@ import pytest
 
 import supple
 from helpers.build_samples import bar_options, bending_bar
+from helpers.tail_file import tail_file
+from supple.dynamics.root_frame import to_world
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
+from supple.engines.engine import engine_named
 from supple.engines.full.factory import FullSimulator
 from supple.engines.pose_space.interpolation import reduced_frequencies
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
@@ -247,3 +250,17 @@ def test_a_cut_restarts_every_simulator():
 def test_invalid_measurements_are_errors(call, words):
     with pytest.raises(SuppleError, match=words):
         call()
+
+
+@pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")
+def test_clips_with_corners_are_compared_at_the_poses_of_the_file(tmp_path):
+    """Smoothing moves keyed corners: the rig's own motion is no error of a simulation."""
+    character = supple.load(tail_file(tmp_path / "tail.glb"))
+    motion = next(iter(character.motions.values()))
+    model = engine_named("full").build_model(character, tets=300, material=Material(young=1e9))
+    smooth = motion.smooth.resample(60)
+    skins = [to_world(r, model.rig(p)) for p, r in zip(smooth.poses, smooth.roots, strict=True)]
+    rig = rig_surface(model, motion, 60)
+    assert np.abs(rig - np.stack(skins)).max() > 1e-3 * character.surface.size
+    stiff = played(full(model, 1 / 60), motion)
+    assert np.abs(stiff - rig).max() < 1e-3 * character.surface.size

@@ -18,6 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from supple.arrays import Floats, Singles
+from supple.dynamics.motion_steps import motion_steps
+from supple.dynamics.root_frame import to_world
 from supple.elastic.body import ElasticBody
 from supple.engines.engine import engine_named
 from supple.engines.pose_space.build.reduced_poses import ReducedPoses
@@ -31,6 +33,7 @@ from supple.lab.fidelity.oscillation import frequency_error
 from supple.lab.fidelity.truth import Truth, play_finely, played, truth
 from supple.playback.final_take import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
+from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 from supple.user_cache import BUILDING, code_hash, content_hash
@@ -311,19 +314,24 @@ class Budget:
 
     def _projected(self, at: range, basis: Callable[[Floats], Floats]) -> dict[str, Any]:
         """Return error and amplitude of the reference's projection on a basis, at some frames."""
-        true, keys = self.truth, self.motion.smooth.resample(self.rate)
+        true, steps = self.truth, motion_steps(self.motion, 1 / self.rate)
+        keys, model = steps.motion, self.model
+        transfer = SkinTransfer(model.rig, model.surface.triangles)
         assert true.flesh is not None
         projected = np.zeros((len(at), *true.frames.shape[1:]))
         for number, frame in enumerate(at):
             self.progress(number / len(at), "projection on a basis")
             rotation = keys.roots[frame, :3, :3]
             displacements = true.flesh[frame].astype(np.float64) @ rotation  # in the root's frame
-            near = nearest_displacement(self.model, basis(keys.poses[frame]), displacements)
-            projected[number] = self.model.embedding @ (near @ rotation.T)
+            near = nearest_displacement(model, basis(keys.poses[frame]), displacements)
+            skin = to_world(keys.roots[frame], model.rig(keys.poses[frame]))
+            skin = (skin + model.embedding @ (near @ rotation.T)).astype(np.float32)
+            steps.show(transfer, frame, skin)
+            projected[number] = skin
         rig = true.rig[list(at)].astype(np.float64)
         return {
-            "error": rms_difference(rig + projected, true.frames[list(at)], rig),
-            "amplitude": rms_difference(rig + projected, rig, true.frames[list(at)]),
+            "error": rms_difference(projected, true.frames[list(at)], rig),
+            "amplitude": rms_difference(projected, rig, true.frames[list(at)]),
             "frames": len(at),
         }
 

@@ -16,13 +16,14 @@ import numpy as np
 
 from supple.arrays import Singles
 from supple.checks import checked_number, checked_whole_numbers
-from supple.dynamics.motion_steps import pose_before
+from supple.dynamics.motion_steps import motion_steps
 from supple.dynamics.root_frame import to_world
 from supple.engines.common.flesh_fields import FleshFields
 from supple.engines.engine import CharacterEngine, Engine, engine_named
 from supple.errors import SolverError, SuppleError
 from supple.playback.final_take import CONVERGING, rms_difference
 from supple.progress import Progress, unreported
+from supple.rig.inverse_skinning import SkinTransfer
 from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 from supple.user_cache import BUILDING, code_hash
@@ -56,7 +57,8 @@ class Truth:
 
 def rig_surface(model: FleshFields, motion: Motion, rate: float = 90.0) -> Singles:
     """Return the skin (t, n̄, 3) by the rig alone at `rate` frames per second, in the world."""
-    keys = motion.smooth.resample(rate)
+    steps = motion_steps(motion, 1 / rate)
+    keys = steps.shown or steps.motion
     placed = (
         to_world(root, model.rig(pose)) for pose, root in zip(keys.poses, keys.roots, strict=True)
     )
@@ -71,17 +73,23 @@ def usual_options(engine: Engine, options: dict[str, Any]) -> dict[str, Any]:
 def played(simulator: CharacterEngine, motion: Motion, every: int = 1) -> Singles:
     """Play a motion from its initial velocity, with resets at cuts; return the skin (t, n̄, 3).
 
-    A step lasts the simulator's `dt`; every `every`-th step is a frame.
+    A step lasts the simulator's `dt`; every `every`-th step is a frame, shown at the file's pose.
     """
-    keys = motion.smooth.resample(1 / simulator.dt)
+    steps = motion_steps(motion, simulator.dt)
+    keys, model = steps.motion, simulator.model
+    transfer = SkinTransfer(model.rig, model.surface.triangles)
     frames = []
     for index, (pose, root) in enumerate(zip(keys.poses, keys.roots, strict=True)):
         if index == 0 or index in keys.cuts:
-            simulator.reset(pose, root, before=pose_before(keys, index))
+            simulator.reset(pose, root, before=steps.before(index))
+        elif index in steps.jumps:
+            simulator.teleport(pose, root, before=steps.before(index))
         else:
             simulator.step(pose, root)
         if index % every == 0:
-            frames.append(np.array(simulator.surface(), np.float32))
+            skin = np.array(simulator.surface(), np.float32)
+            steps.show(transfer, index, skin)
+            frames.append(skin)
     return np.stack(frames)
 
 
