@@ -110,6 +110,7 @@ class FreeObjects:
         self._contacts = empty_sample_contacts(MOST_CONTACTS if free else 0)
         self._gradient, self._inertia = np.zeros(size), np.zeros((size, size))
         self._factor, self._wrench = padded_identity(size), np.zeros(size)
+        self._touching = np.zeros(len(free), bool)
 
     def fit(self, colliders: int, first_object: int = 0, damping: float = 0.0) -> None:
         """Allocate arrays for this number of colliders, without contacts yet.
@@ -139,20 +140,20 @@ class FreeObjects:
         for each, (place, velocity, spin) in zip(self.objects, self._first, strict=True):
             if not each.kinematic:
                 each.place, each.velocity, each.spin = place, velocity, spin
-        self._loads[:] = 0.0
+        self._loads[:], self._touching[:] = 0.0, False
         self.motion.reset()
 
     def state_arrays(self) -> dict[str, Any]:
         """Return the arrays that later steps depend on, by name."""
         places = np.array([each.place for each in self.objects]).reshape(-1, 4, 4)
-        arrays = {"places": places, "loads": self._loads}
+        arrays = {"places": places, "loads": self._loads, "touching": self._touching}
         return arrays | {f"motion.{name}": a for name, a in self.motion.state_arrays().items()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Set the arrays that `state_arrays` returned."""
         for each, place in zip(self.objects, state["places"], strict=True):
             each.place = place
-        self._loads = np.array(state["loads"])
+        self._loads, self._touching[:] = np.array(state["loads"]), state["touching"] > 0
         start = "motion."
         motion = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
         self.motion.set_state(motion)
@@ -214,7 +215,12 @@ class FreeObjects:
         solve_objects(*own, coupling.matrix, self._wrench, self._factor, change)
         write_loads(self._contacts, coupling.free, self._owners, change, self._loads)
         motion.change(change)
-        motion.finish()
+        # BDF2 lets a light object on a stiff contact bounce in every other step.
+        touching = wrenches.any(axis=1)
+        for k in range(len(touching)):
+            touching[k] |= bool(self._loads[self._owners == k].any())
+        motion.finish(impact=bool((touching != self._touching).any()))
+        self._touching[:] = touching
 
 
 @compiled_plain

@@ -108,12 +108,16 @@ class ObjectMotion:
             rate = 1 / self._tau**2
             _add_terms(self.masses, *positions, rate, gravity, first, gradient, hessian)
 
-    def finish(self) -> None:
-        """End the stage, and write places and velocities to the objects."""
+    def finish(self, impact: bool = False) -> None:
+        """End the stage, and write places and velocities to the objects.
+
+        After an impact, which large changes of velocity show as well, the multistep history
+        restarts.
+        """
         if not self.objects:
             return
         self._world.finish(self._x, self._tau)
-        self._world.restart_where_rough(self._h, ROUGH)
+        self._world.restart_where_rough(self._h, 0.0 if impact else ROUGH)
         inertia = self.masses, self._mobilities, self.centres
         _write_rates(*inertia, self._x, self._world.v, self.rotations, self._rate)
         self._write_objects()
