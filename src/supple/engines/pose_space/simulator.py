@@ -58,8 +58,8 @@ class PoseSpaceStep:
     contacts
         Number of contacts between skin vertices and obstacles.
     forces
-        Force of each obstacle and object on the skin, with friction, by name, (3,) in N in the
-        world.
+        Force of each obstacle and object that touches the skin on it, with friction, by name, (3,)
+        in N in the world.
     """
 
     time: float
@@ -358,7 +358,8 @@ class PoseSpaceSimulator(ContactSimulator):
         seconds, count = (timing.core, timing.dynamics), state.contact.count
         forces, contact = {}, self._stepper.contact
         if count and contact is not None:
-            forces = dict(zip(contact.names, state.contact.forces.copy(), strict=True))
+            listed = zip(contact.names, state.contact.forces.copy(), strict=True)
+            forces = {name: force for name, force in listed if force.any()}
         return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, forces)
 
     def surface(self, out: Singles | None = None) -> Singles:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.checks import shown
 from supple.compiled.jit import compiled, compiled_plain
 from supple.dynamics.integrators import Integrator
@@ -216,7 +216,7 @@ class FreeObjects:
         write_loads(self._contacts, coupling.free, self._owners, change, self._loads)
         motion.change(change)
         # BDF2 lets a light object on a stiff contact bounce in every other step.
-        touching = wrenches.any(axis=1)
+        touching: Bools = np.any(wrenches, axis=1).reshape(-1)
         for k in range(len(touching)):
             touching[k] |= bool(self._loads[self._owners == k].any())
         motion.finish(impact=bool((touching != self._touching).any()))
