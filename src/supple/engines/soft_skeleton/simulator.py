@@ -301,6 +301,7 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
+        self._contact.check_others(self._skin)
         if self._contact.overlaps.is_new:
             self._contact.start(self._skin, self._root_mode == "driven", refuse=self._steps == 0)
         loads = loads if loads is not None and len(loads[0]) else None

@@ -15,7 +15,7 @@ from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.rigid_object import RigidObject
 from supple.errors import SuppleError
 from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import OTHER, Box, Capsule, Convex, Obstacle, Sphere
+from supple.mesh.obstacles import OTHER, PLANE, Box, Capsule, Convex, Obstacle, Sphere
 from supple.mesh.shape_tables import PlacedShape, shape_tables, signed_distance
 
 #: Added to the kind of a shape that has a place, in `ColliderShapes.kinds`.
@@ -42,6 +42,8 @@ class ColliderShapes:
         The same tables in the root's frame, after `update_places`, as an `ArgumentTable`.
     in_world
         The tables `world` as an `ArgumentTable`.
+    bounds
+        (c, 4) bounding balls in the root's frame, centre and radius; of planes normal and level.
     motions
         (c, 9) velocity, spin and centre of rigid objects in the root's frame; zeros for others.
     others
@@ -76,7 +78,7 @@ class ColliderShapes:
         kinds[[k for k, _ in self._placed]] += PLACED
         self.kinds: tuple[int, ...] = tuple(kinds.tolist())
         self.others = tuple(np.flatnonzero(self.world.kinds == OTHER).tolist())
-        self.motions = np.zeros((len(listed), 9))
+        self.motions, self.bounds = np.zeros((len(listed), 9)), np.zeros((len(listed), 4))
         self.place()
 
     def place(self) -> None:
@@ -91,6 +93,7 @@ class ColliderShapes:
         _places_into_root(
             world.rotations, world.translations, root, out.rotations, out.translations
         )
+        _write_bounds(self.in_root, self.bounds)
 
     def update_motions(self, root: Floats) -> None:
         """Update the motions of rigid objects in the frame of a root (4, 4)."""
@@ -190,13 +193,15 @@ def table_distance(shapes, o, x, y, z):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def table_ball(shapes, o):  # type: ignore[no-untyped-def]
-    """Return centre and radius of a ball around shape `o` of an `ArgumentTable`."""
+def _write_bounds(shapes, out):  # type: ignore[no-untyped-def]
+    """Write `ColliderShapes.bounds` of an `ArgumentTable`."""
     tables = table_contents(shapes)
-    ball, r, t = tables.bounds[o], tables.rotations[o], tables.translations[o]
-    return (
-        r[0, 0] * ball[0] + r[0, 1] * ball[1] + r[0, 2] * ball[2] + t[0],
-        r[1, 0] * ball[0] + r[1, 1] * ball[1] + r[1, 2] * ball[2] + t[1],
-        r[2, 0] * ball[0] + r[2, 1] * ball[1] + r[2, 2] * ball[2] + t[2],
-        ball[3],
-    )
+    for o in range(len(out)):
+        ball, r, t = tables.bounds[o], tables.rotations[o], tables.translations[o]
+        if tables.kinds[o] == PLANE:
+            gap, p, q, w = signed_distance(tables, o, 0.0, 0.0, 0.0)
+            out[o, 0], out[o, 1], out[o, 2], out[o, 3] = p, q, w, -gap
+            continue
+        for i in range(3):
+            out[o, i] = r[i, 0] * ball[0] + r[i, 1] * ball[1] + r[i, 2] * ball[2] + t[i]
+        out[o, 3] = ball[3]

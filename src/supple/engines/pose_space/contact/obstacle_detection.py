@@ -13,7 +13,6 @@ from supple.compiled.tables import ArgumentTable, table_contents
 from supple.engines.common.contact.colliders import (
     into_root_axes,
     out_of_root_axes,
-    table_ball,
     table_distance,
 )
 from supple.engines.common.contact.free_objects import (
@@ -43,25 +42,24 @@ def predict(
 
 
 @compiled_plain
-def mark_near(shapes: ArgumentTable, bound: float, scratch: ContactScratch) -> bool:
+def mark_near(shapes: ArgumentTable, bounds: Floats, bound: float, scratch: ContactScratch) -> bool:
     """Mark skin that may be inside a collider after a displacement of at most `bound`, in m.
 
-    `shapes` are `ColliderShapes.in_root`. Return whether any is marked.
+    `shapes` and `bounds` are `ColliderShapes.in_root` and `.bounds`. Return whether any is marked.
     """
     rest, near, kinds = scratch.rest, scratch.near, table_contents(shapes).kinds
     near[:] = False
     any_near = False
     for o in range(len(kinds)):
+        a, b, c, radius = bounds[o, 0], bounds[o, 1], bounds[o, 2], bounds[o, 3]
         if kinds[o] == OTHER:
             near[:] = True
         elif kinds[o] == PLANE:
-            level, p, q, r = table_distance(shapes, o, 0.0, 0.0, 0.0)
-            level = bound - level
+            level = radius + bound
             for v in range(len(near)):
-                near[v] |= rest[v, 0] * p + rest[v, 1] * q + rest[v, 2] * r < level
+                near[v] |= rest[v, 0] * a + rest[v, 1] * b + rest[v, 2] * c < level
         else:
             # A bounding ball is enough for this test.
-            a, b, c, radius = table_ball(shapes, o)
             reach = radius + bound
             for v in range(len(near)):
                 x, y, z = rest[v, 0] - a, rest[v, 1] - b, rest[v, 2] - c
@@ -86,6 +84,7 @@ def list_contacts(
     u: Singles,
     reach: float,
     shapes: ArgumentTable,
+    bounds: Floats,
     root: Floats,
     gaps: Floats,
     normals: Floats,
@@ -94,8 +93,8 @@ def list_contacts(
     """List contacts of skin vertices with obstacles in `scratch`, by groups; return their number.
 
     `u` (b + 1, 4) are displacements of the carriers, of which at most `reach` occurs in this step;
-    `shapes` are `ColliderShapes.in_root`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3) in the world
-    belong to obstacles of other types.
+    `shapes` and `bounds` are of `ColliderShapes`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3) in the
+    world belong to obstacles of other types.
     """
     count, going = 0, scratch.going
     # Local names, because field access in a loop costs time.
@@ -116,7 +115,14 @@ def list_contacts(
                         root, normals[other, v, 0], normals[other, v, 1], normals[other, v, 2]
                     )
                     other += 1
+                elif kinds[o] == PLANE:
+                    p, q, r = bounds[o, 0], bounds[o, 1], bounds[o, 2]
+                    gap = p * x + q * y + r * z - bounds[o, 3]
                 else:
+                    a, b, c, far = x - bounds[o, 0], y - bounds[o, 1], z - bounds[o, 2], reach
+                    far += bounds[o, 3]
+                    if a * a + b * b + c * c > far * far:
+                        continue
                     gap, p, q, r = table_distance(shapes, o, x, y, z)
                 if gap >= reach:
                     continue

@@ -132,11 +132,11 @@ class SkinContact:
         farthest = predict(q, v, self._options.dt, blend, self._runtime.peaks, z, self._going)
         placement.place_surface(scratch.rest)
         self.placed = True
-        self._root[:], shapes = root, self.shapes.in_root
+        self._root[:], shapes, bounds = root, self.shapes.in_root, self.shapes.bounds
         self.shapes.place()
         self.objects.begin(self.shapes, self._options.method, self._options.dt)
         self.shapes.update_places(root)
-        if not mark_near(shapes, self._spread * farthest, scratch):
+        if not mark_near(shapes, bounds, self._spread * farthest, scratch):
             return
         self._displace(work)
         try:
@@ -146,9 +146,9 @@ class SkinContact:
             raise
         reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
-        if mark_near(shapes, farthest + reach, scratch):
-            tables, u, gaps, normals = self._tables, work.skin.carriers, self._gaps, self._normals
-            self._count = list_contacts(tables, u, reach, shapes, root, gaps, normals, scratch)
+        if mark_near(shapes, bounds, farthest + reach, scratch):
+            skin, others = (self._tables, work.skin.carriers), (self._gaps, self._normals)
+            self._count = list_contacts(*skin, reach, shapes, bounds, root, *others, scratch)
 
     def _displace(self, work: Workspace) -> None:
         """Write displacements of the carriers, and their displacements in this step alone."""

@@ -216,6 +216,11 @@ class BodyContact:
         self.overlaps.measure(self.obstacles, skin.x + self.indentation, free, driven, refuse)
         self._touched[:] = False
 
+    def check_others(self, skin: BodyPoints) -> None:
+        """Raise an error before a step if an obstacle's own method distances() fails."""
+        for k in self._others:
+            checked_distances(self.obstacles[k], skin.x + self.indentation)
+
     def begin(self, h: float) -> None:
         """Begin a stage of h seconds: mark all contacts as not released."""
         self._skin.starts[:] = self.overlaps.after(h)
