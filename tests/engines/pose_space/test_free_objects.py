@@ -160,7 +160,7 @@ def test_the_substituted_system_is_that_of_flesh_and_objects_together():
     objects.condense(shapes, (0.5, 0.01), gravity, stiffness, force)
     whole = np.triu(stiffness) + np.triu(stiffness, 1).T + flesh
     z = np.linalg.solve(whole, force)
-    objects.respond(z)
+    objects.respond(np.asarray(z, np.float64))
     gradient, inertia = np.zeros(6), np.zeros((6, 6))
     objects.motion.add_terms(gravity, 0, gradient, inertia)
     inertia = np.triu(inertia) + np.triu(inertia, 1).T

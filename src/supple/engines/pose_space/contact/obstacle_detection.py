@@ -240,10 +240,10 @@ def _friction_force(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
 
 
 @compiled_plain
-def change_since(column_scale, q, scratch):  # type: ignore[no-untyped-def]
-    """Write the change of ϒ q since contacts were detected."""
+def change_since(column_scale, q, z, change):  # type: ignore[no-untyped-def]
+    """Write the change of ϒ q since contacts were detected at z."""
     for j in range(len(q)):
-        scratch.change[j] = column_scale[j] * q[j] - scratch.z[j]
+        change[j] = column_scale[j] * q[j] - z[j]
 
 
 @compiled_plain

@@ -83,6 +83,7 @@ class SkinContact:
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
         """Replace the obstacles; if number and kinds of all colliders stay, they count as moved."""
         self.shapes.set(obstacles, self.objects.objects)
+        self._names = tuple(map(self.shapes.name, range(self.shapes.n_outside)))
         kinds = *self.shapes.kinds, len(obstacles)
         if self._kinds != kinds or len(self.objects.coupling.free) != len(self.shapes.kinds):
             self._kinds = kinds
@@ -192,7 +193,7 @@ class SkinContact:
     def pulls(self, q: Floats, work: Workspace) -> bool:
         """Release contacts with free objects that pull in the solution; return whether any does."""
         scratch, objects = self._scratch, self.objects
-        change_since(work.blend.column_scale, q, scratch)
+        change_since(work.blend.column_scale, q, scratch.z, scratch.change)
         objects.respond(scratch.change)
         pressed = self._tables, self._count, work.skin.frames
         return self._count > 0 and bool(
@@ -208,7 +209,8 @@ class SkinContact:
         self._wrenches[:], memory.forces[:] = 0.0, 0.0
         if not lost:
             if not objects.any_free:
-                change_since(work.blend.column_scale, q, self._scratch)
+                scratch = self._scratch
+                change_since(work.blend.column_scale, q, scratch.z, scratch.change)
             write_depths(
                 self._tables,
                 self._count,
@@ -228,7 +230,7 @@ class SkinContact:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of obstacles and objects."""
-        return tuple(map(self.shapes.name, range(self.shapes.n_outside)))
+        return self._names
 
     def contacts(self) -> Contacts:
         """Return the contacts of the last step."""
