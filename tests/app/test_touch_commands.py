@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import supple
+from helpers.build_samples import bar_options, bending_bar
 from helpers.smpl_samples import body_fields, write_body
 from helpers.soft_skeleton_samples import elbow, soft_elbow
 from supple.app.contact_options import ContactOptions
@@ -20,7 +22,8 @@ from supple.errors import SuppleError
 from supple.formats.readings_table import COLUMNS, write_readings
 from supple.mesh.obstacles import Plane
 from supple.playback.bake_plan import bake_simulator
-from supple.playback.obstacles.words import obstacle_of
+from supple.playback.obstacles.words import object_of, obstacle_of
+from supple.rig.motion.motion import Motion
 
 
 @pytest.fixture
@@ -133,7 +136,14 @@ def test_an_option_that_an_engine_lacks_is_refused(tmp_path, monkeypatch, capsys
             ["--tracking", "2"],
             "--tracking: pose-space has no such option",
         ),
-        (["--readings", "a.csv"], "--readings: pose-space has no contacts"),
+        (
+            ["--engine", "rig-space", "--readings", "a.csv"],
+            "--readings: rig-space has no contacts; use --engine pose-space or soft-skeleton",
+        ),
+        (
+            ["--engine", "rig-space", "--object", "sphere:0,9,0,1"],
+            "--object: rig-space has no such option",
+        ),
     ):
         with pytest.raises(SystemExit):
             main(["bake", "body.npz", *words, "--quiet"])
@@ -172,3 +182,56 @@ def test_info_describes_a_model_of_any_engine(arm, capsys):
     said = capsys.readouterr().out
     assert "soft-skeleton" in said
     assert "handles" in said
+
+
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        ("sphere:0,0,0", "object sphere:0,0,0: 3 numbers; a sphere has 4"),
+        ("sphere:0,0,0,-1", "object sphere:0,0,0,-1: the radius of a sphere is -1"),
+        ("sphere:0,0,0,nan", "object sphere:0,0,0,nan: use numbers within"),
+        ("sphere:0,9,0,0.1,0kg", "the mass of an object is 0; it must be positive"),
+        ("sphere:0,9,0,0.1,lotskg", '"lots" is not a number'),
+        ("sphere:0,9,0,0.1@0,900,0", "moves at 900 m/s; use at most 100"),
+        ("plane:0,0,0,0,1,0", "a plane has no mass; give it as an obstacle"),
+        ("ball:0,0,0,1", "object ball:0,0,0,1: no ball; use plane"),
+    ],
+)
+def test_a_bad_object_is_one_line(word, what, arm, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["bake", arm, "--object", word, "-o", "arm.npz", "--quiet"])
+    assert end.value.code == 1
+    error = capsys.readouterr().err
+    assert what in " ".join(error.split())
+    assert not Path("arm.npz").exists()
+
+
+def test_objects_and_readings_are_there_for_pose_space(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    motion = Motion(np.arange(31) / 30, np.zeros((31, 1)), name="still")
+    character = replace(bending_bar(cells=(12, 3, 3)), motions={"still": motion})
+    options = bar_options((12, 3, 3), modes=16, elastic_cubature=40)
+    supple.build(character, **options).save("bar.supple")
+    ball = "sphere:0.5,0.27,0.083,0.1,1kg"
+    floor = ["--obstacle", "plane:0,0,0,0,1,0"]
+    words = ["--object", ball, *floor, "--readings", "felt.csv", "--report", "page.html"]
+    main(["bake", "bar.supple", *words, "-o", "bar.npz", "--json"])
+    assert json.loads(capsys.readouterr().out)["engine"] == "pose-space"
+    table = rows("felt.csv")
+    assert {row["kind"] for row in table} == {"body", "thing", "contact"}
+    on_ball = [row for row in table if row["kind"] == "thing" and row["name"] == "sphere"]
+    assert len(on_ball) > 10
+    assert all(float(row["fy"]) < 0 for row in on_ball[:5]), "the ball presses"
+    assert "sphere" in Path("page.html").read_text()
+
+
+def test_words_of_objects_have_mass_velocity_and_place():
+    ball = object_of("sphere:0,2,0,0.1,2kg@0,-1,0")
+    assert ball is not None
+    assert (ball.mass, ball.kinematic) == (2.0, False)
+    np.testing.assert_allclose(ball.velocity, [0, -1, 0])
+    np.testing.assert_allclose(ball.centre, [0, 2, 0])
+    wooden = object_of("box:0,0,0,0.1,0.1,0.1")
+    assert wooden is not None
+    assert wooden.mass == pytest.approx(4.0)
+    assert object_of("sphere:head,0,5%,0,1%") is None, "its place depends on the character"

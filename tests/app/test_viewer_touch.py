@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import supple
 from helpers.browser_pages import open_tab, running_browser, until
+from helpers.build_samples import bar_options, bending_bar
 from helpers.soft_skeleton_samples import elbow, soft_elbow
+from supple.app.viewer.panels.touch_panel import ObjectPanel
 from supple.app.viewer.scene.colours import RAMP, by_pressure
 from supple.app.viewer.scene.contact_nodes import FixedObstacles
 from supple.app.viewer.server import start_server
@@ -71,6 +74,33 @@ def test_an_object_falls_on_the_floor_and_is_led_while_it_is_held():
     objects.release(box)
     advanced(opened, 20)
     assert box.place[1, 3] < 0.25, "it is let go, and does not fall"
+
+
+def test_objects_are_there_for_pose_space():
+    options = bar_options((12, 3, 3), modes=16, elastic_cubature=40)
+    model = supple.build(bending_bar(cells=(12, 3, 3)), **options)
+    place = np.eye(4)
+    place[:3, 3] = 0.5, 0.3, 0.083
+    ball = supple.RigidObject(supple.Sphere((0, 0, 0), 0.1), 1.0, place=place)
+    given = {"obstacles": (FLOOR,), "objects": (ball,)}
+    opened = Session(CharacterActor(model, engine="pose-space", simulation=given))
+    assert "objects" in opened.actor.parts
+    assert "touch" not in opened.actor.parts
+    box = opened.actor.objects.add("box", opened.skin)
+    assert opened.actor.objects.objects == [ball, box]
+    opened.actor.hold()
+    height = box.place[1, 3]
+    advanced(opened, 30)
+    assert opened.actor.simulator.objects == (ball, box)
+    assert box.place[1, 3] < height - 0.05
+    assert ball.place[1, 3] < 0.3
+    server = start_server("127.0.0.1", 0, "Supple")
+    try:
+        panel = ObjectPanel(server, opened)
+        panel.update()
+        panel.forces.update()
+    finally:
+        server.stop()
 
 
 def test_given_obstacles_are_drawn_and_those_with_a_path_move_with_the_motion():

@@ -27,7 +27,7 @@ from supple.app.model_request import (
 )
 from supple.app.options import BakeOptions
 from supple.checks import checked_number
-from supple.engines.engine import Engine, engine_named
+from supple.engines.engine import ENGINES, Engine, engine_named
 from supple.errors import SuppleError, SuppleWarning, warn
 from supple.formats.readings_table import write_readings
 from supple.formats.registry import BAKED_MOTIONS, CHARACTERS
@@ -253,7 +253,9 @@ def _stepping(
 ) -> dict[str, Any]:
     """Return options of the simulator; with --young, the stiffness is never changed."""
     if options.readings is not None and not hasattr(row.simulate, "contacts"):
-        raise SuppleError(f"--readings: {row.name} has no contacts; use --engine soft-skeleton")
+        rows = (each for each in ENGINES.values() if each.moves == "character")
+        having = " or ".join(each.name for each in rows if hasattr(each.simulate, "contacts"))
+        raise SuppleError(f"--readings: {row.name} has no contacts; use --engine {having}")
     contact = touch.stepping(row, live)
     stepping = flesh_damping(options.flesh, options.damping)
     if options.young is not None:
@@ -322,8 +324,8 @@ def _files(targets: Sequence[Path]) -> dict[str, Any]:
 def _check_options(target: Path, options: BakeOptions, touch: ContactOptions) -> None:
     """Refuse options that the files to be written cannot have, before any work."""
     _check_saving(target, options.saving())
-    if options.with_obstacles and touch.obstacle is None and touch.ground is None:
-        raise SuppleError("--with-obstacles: there are none; add --ground or --obstacle")
+    if options.with_obstacles and (touch.obstacle, touch.ground, touch.object) == (None,) * 3:
+        raise SuppleError("--with-obstacles: there are none; add --ground, --obstacle or --object")
     if options.report is not None:
         checked_page(options.report, "a report")
     if options.video is not None:

@@ -79,8 +79,23 @@ class RigidObjects(Protocol):
 
 
 @runtime_checkable
-class SoftContact(Protocol):
-    """Optional part of a character engine: bones on springs, and pressure on the skin."""
+class ContactReadings(Protocol):
+    """Optional part of a character engine: forces and pressures of contacts."""
+
+    @property
+    def colliders(self) -> tuple[str, ...]:
+        """Names of the colliders, in the order of the contacts' indices."""
+
+    def contacts(self) -> Any:
+        """Return points, positions, forces in N, pressures in Pa and colliders of the last step."""
+
+    def pressure(self) -> Floats:
+        """Return the pressure on the skin in the last step, (n̄,) in Pa."""
+
+
+@runtime_checkable
+class SoftContact(ContactReadings, Protocol):
+    """Optional part of a character engine: bones on springs that contact moves."""
 
     @property
     def model(self) -> Any:
@@ -110,18 +125,8 @@ class SoftContact(Protocol):
         """Coefficient of friction; may be set between steps."""
 
     @property
-    def colliders(self) -> tuple[str, ...]:
-        """Names of the colliders, in the order of the contacts' indices."""
-
-    @property
     def owners(self) -> Ints:
         """(n̄,) index in `model.bones` of the bone with the largest weight at each skin vertex."""
-
-    def contacts(self) -> Any:
-        """Return points, positions, forces in N, pressures in Pa and colliders of the last step."""
-
-    def pressure(self) -> Floats:
-        """Return the pressure on the skin in the last step, (n̄,) in Pa."""
 
     def unposed(self) -> Floats:
         """Return displacements (n̄, 3) of the flesh at the skin before bones move it, in m."""

@@ -21,17 +21,17 @@ NAMED = {"part": "parts", "thing": "things", "joint": "torques"}
 
 
 def write_readings(path: str | Path, baked: BakedMotion | Sequence[BakedMotion]) -> int:
-    """Write readings of the engine "soft-skeleton" as ``.csv``; return the number of rows.
+    """Write readings of contacts as ``.csv``; return the number of rows.
 
     Rows of kind ``body`` have the total external force, ``part`` the force on a bone's part of the
     skin, ``thing`` the force of an obstacle or object on the body, all in N; ``joint`` the torque
-    of a joint, in N m; ``contact`` the force on a vertex of the skin in N, its pressure in Pa, its
-    position in m, and the touched object.
+    of a soft skeleton's joint, in N m; ``contact`` the force on a vertex of the skin in N, its
+    pressure in Pa, its position in m, and the touched object.
     """
     bakes = [baked] if isinstance(baked, BakedMotion) else list(baked)
     if not any("touching" in readings for bake in bakes for readings in bake.readings):
         raise SuppleError(
-            f"{path}: the motions have no readings; bake with the engine soft-skeleton"
+            f"{path}: the motions have no readings; use the engine pose-space or soft-skeleton"
         )
     text = io.StringIO(newline="")
     table, count = csv.writer(text, lineterminator="\n"), 0

@@ -18,7 +18,7 @@ from supple.compiled.jit import compiled_fused
 from supple.errors import SuppleError
 from supple.mesh.surface import SurfaceMesh
 
-#: Kinds of obstacles, as in `plain_numbers`.
+#: Kinds of obstacles, as in `supple.mesh.shape_tables`.
 OTHER, PLANE, SPHERE, CAPSULE = range(4)
 #: Largest number of obstacles, as each is tested against every vertex of a skin.
 MOST_OBSTACLES = 64
@@ -271,24 +271,6 @@ def checked_obstacles(
     for number, each in enumerate(listed):
         check_obstacle(number, each)
     return listed
-
-
-def plain_numbers(obstacles: Iterable[Obstacle]) -> Floats:
-    """Return obstacles as numbers (o, 8), for compiled loops: kind, a point, then a plane's normal
-    or a capsule's other end, and a radius. ``OTHER`` is any other obstacle, also of a derived
-    class.
-    """
-    rows = []
-    for each in obstacles:
-        if type(each) is Plane:
-            rows.append([PLANE, *np.asarray(each.point), *np.asarray(each.normal), 0.0])
-        elif type(each) is Sphere:
-            rows.append([SPHERE, *np.asarray(each.centre), 0.0, 0.0, 0.0, each.radius])
-        elif type(each) is Capsule:
-            rows.append([CAPSULE, *np.asarray(each.start), *np.asarray(each.end), each.radius])
-        else:
-            rows.append([OTHER, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    return np.array(rows, np.float64).reshape(-1, 8)
 
 
 def _around(away: Floats, radius: float) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.character_inputs import CharacterInputs
 from supple.engines.engine import StepState
-from supple.engines.optional_parts import SoftContact
+from supple.engines.optional_parts import ContactReadings, SoftContact
 from supple.errors import SolverError, warn
 from supple.mesh.topology import counted
 from supple.playback.obstacles.recording import ObstacleTrack
@@ -346,9 +346,9 @@ def _stiffness_progress(progress: Progress, factor: float) -> Progress:
 def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> dict[str, Any]:
     """Return the readings of a step in the clip's frame; `moved` (4, 4) maps to the simulator's.
 
-    They are the values of `StepState.readings`, with ``"torques"`` by bone and, for a
-    `SoftContact`, ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces`` (c, 3) in
-    N, ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
+    They are the values of `StepState.readings`, with ``"torques"`` by bone and, for
+    `ContactReadings`, ``"touching"``: vertices ``points`` (c,), ``places`` (c, 3), ``forces``
+    (c, 3) in N, ``pressures`` (c,) in Pa, and ``things``, the names of the colliders.
     """
     if state is None:
         return {}
@@ -356,6 +356,7 @@ def _frame_readings(simulator: Any, state: StepState | None, moved: Floats) -> d
     if isinstance(simulator, SoftContact):
         names = simulator.model.bones
         readings["torques"] = dict(zip(names, readings.get("torques", ()), strict=False))
+    if isinstance(simulator, ContactReadings):
         contacts, colliders = simulator.contacts(), simulator.colliders
         readings["touching"] = {
             "points": contacts.points.copy(),

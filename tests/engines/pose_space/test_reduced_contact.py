@@ -13,14 +13,12 @@ import pytest
 from helpers.build_samples import WIDTH, bar_options, bending_bar
 from helpers.dense_step import DenseStep
 from supple import PoseSpaceModel, build
-from supple.compiled.tables import ArgumentTable
-from supple.engines.pose_space.contact.obstacle_detection import into_root
+from supple.engines.common.contact.colliders import ColliderShapes, table_distance
 from supple.engines.pose_space.contact.skin_contact import HARDEST, SETTLING, usual_stiffness
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 from supple.maths.rotations import exponential, to_matrix
-from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere, plain_numbers
-from supple.mesh.shape_tables import shape_tables
+from supple.mesh.obstacles import Capsule, Obstacle, Plane, Sphere
 from supple.reduction.regions.handles import Handle
 from supple.scenes.characters.character_scene import scene
 
@@ -348,9 +346,7 @@ def test_a_black_box_acts_as_what_it_wraps():
     np.testing.assert_allclose(plain.surface(), boxed.surface(), atol=1e-4)
 
 
-def test_plain_numbers_give_the_distances_of_the_solids():
-    from supple.engines.pose_space.contact.obstacle_detection import _gap
-
+def test_tables_in_the_root_frame_give_the_distances_of_the_solids():
     solids: list[Obstacle] = [
         Plane((1, 2, 3), (0, 3, 4)),
         Sphere((0.5, 0, 0), 0.7),
@@ -358,20 +354,21 @@ def test_plain_numbers_give_the_distances_of_the_solids():
         Capsule((1, 0, 0), (1, 0, 0), 0.4),
         BlackBox(ground(0)),
     ]
-    shapes, tables = plain_numbers(solids), ArgumentTable(shape_tables([]))
-    assert shapes[4, 0] == 0
-    seen = np.zeros_like(shapes)
+    shapes = ColliderShapes()
+    shapes.set(solids)
+    assert shapes.others == (4,)
     root = np.eye(4)
     root[:3, :3], root[:3, 3] = to_matrix(exponential(np.array([1.0, 2, 0.5]))), [4, 5, 6]
-    into_root(shapes, root, seen)
+    shapes.update_places(root)
     points = np.random.default_rng(0).uniform(-2, 2, (40, 3))
     points[0] = 1, 0, 0
     for o, solid in enumerate(solids[:4]):
         gaps, normals = solid.distances(points)
         for x, gap, normal in zip(points, gaps, normals, strict=True):
-            np.testing.assert_allclose(_gap(shapes, tables, o, *x), [gap, *normal], atol=1e-14)
+            answer = table_distance(shapes.in_world, o, *x)
+            np.testing.assert_allclose(answer, [gap, *normal], atol=1e-14)
             turned = root[:3, :3].T @ (x - root[:3, 3])
-            answer = _gap(seen, tables, o, *turned)
+            answer = table_distance(shapes.in_root, o, *turned)
             assert answer[0] == pytest.approx(gap, abs=1e-12)
             if np.linalg.norm(x - points[0]) > 0:  # in a ball's middle every way is as good
                 np.testing.assert_allclose(root[:3, :3] @ answer[1:], normal, atol=1e-12)

@@ -174,7 +174,7 @@ def test_compiled_solids_act_as_those_in_python():
         )
         contact = ours._stepper._contact
         assert contact is not None
-        assert contact._in_root.others == ()
+        assert contact.shapes.others == ()
         for _ in range(25):
             states = ours.step(), asked.step()
         assert states[0].contacts == states[1].contacts > 0

@@ -15,7 +15,7 @@ from supple.app.viewer.panels.curves_panel import CurvesPanel, SpringPanel
 from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel, add_material_controls
 from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
 from supple.app.viewer.panels.show_panel import CostPanel, EnergyPanel, ShowPanel
-from supple.app.viewer.panels.touch_panel import TouchPanel
+from supple.app.viewer.panels.touch_panel import ObjectPanel, TouchPanel
 from supple.app.viewer.scene.contact_nodes import FixedObstacles
 from supple.app.viewer.scene.scene_view import SceneView
 from supple.app.viewer.server import address, start_server, stop_server
@@ -156,6 +156,11 @@ class Page:
                 self.touch = TouchPanel(server, session, self.scene)
                 self._nodes.append(self.touch)
                 self._panels.append(self.touch.forces)
+        elif "objects" in parts:
+            with tab("Objects"):
+                objects = ObjectPanel(server, session)
+                self._nodes.append(objects)
+                self._panels.append(objects.forces)
         with tab("Show"):
             self.show = ShowPanel(server, session, self.scene)
         if "poses" in parts:

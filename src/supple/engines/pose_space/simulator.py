@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Singles
 from supple.checks import checked_array
 from supple.dynamics.character_inputs import CharacterInputs, checked_factors
+from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.contact.free_objects import FreeObjects
+from supple.engines.common.contact.readings import Contacts, no_contacts, summed_pressure
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import ContactSimulator, Loads
 from supple.engines.common.state import State
@@ -54,8 +57,9 @@ class PoseSpaceStep:
         forces, stiffness and the solution.
     contacts
         Number of contacts between skin vertices and obstacles.
-    contact_force
-        Force of all obstacles on the skin, with friction, in N in the world.
+    forces
+        Force of each obstacle and object that touches the skin on it, with friction, by name, (3,)
+        in N in the world.
     """
 
     time: float
@@ -63,7 +67,13 @@ class PoseSpaceStep:
     core: float
     dynamics: float
     contacts: int = 0
-    contact_force: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    forces: Mapping[str, Floats] = field(default_factory=dict)
+
+    @property
+    def contact_force(self) -> tuple[float, float, float]:
+        """Force of all obstacles and objects on the skin, in N in the world."""
+        x, y, z = sum(self.forces.values(), np.zeros(3)).tolist()
+        return x, y, z
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -72,8 +82,11 @@ class PoseSpaceStep:
 
     @property
     def readings(self) -> dict[str, Any]:
-        """Results of the step: the number of ``"contacts"`` and their ``"contact_force"`` (3,)."""
-        return {"contacts": self.contacts, "contact_force": np.array(self.contact_force)}
+        """Results of the step: the number of ``"contacts"``, their ``"contact_force"`` (3,), and
+        ``"things"``, the forces by name of the obstacle or object.
+        """
+        force = np.array(self.contact_force)
+        return {"contacts": self.contacts, "contact_force": force, "things": dict(self.forces)}
 
 
 class PoseSpaceSimulator(ContactSimulator):
@@ -108,6 +121,9 @@ class PoseSpaceSimulator(ContactSimulator):
         Solid obstacles in the world: `supple.Plane`, `Sphere`, `Capsule`, `Box`, `Convex`, `Solid`,
         a `RigidObject`, or any object with the method `distances`. The attribute `obstacles` may be
         set between steps.
+    objects
+        `supple.RigidObject`s, kinematic or free. Flesh and free objects push each other: a ball
+        presses the belly that carries it. The attribute `objects` may be set between steps.
     obstacle_stiffness
         Pressure of an obstacle per depth, in Pa/m. By default the sum of two terms: the body sinks
         in by a thousandth of its size where a hundredth of its skin bears its weight, and likewise
@@ -153,7 +169,7 @@ class PoseSpaceSimulator(ContactSimulator):
 
     _rebuilt: ClassVar = ("model", "_inputs", "_stepper", "_bases")
     _shared: ClassVar = ("runtime", "_built")
-    _varying: ClassVar = CONTACT_ARRAYS
+    _varying: ClassVar = (*CONTACT_ARRAYS, "objects.loads")
 
     @takes_options(StepOptions, without=("dt",), closed=True)
     def __init__(
@@ -163,6 +179,7 @@ class PoseSpaceSimulator(ContactSimulator):
         *,
         options: StepOptions | None = None,
         obstacles: Sequence[Obstacle] = (),
+        objects: Sequence[RigidObject] = (),
         **keywords: Any,
     ) -> None:
         step = {} if dt is None else {"dt": dt}
@@ -172,6 +189,7 @@ class PoseSpaceSimulator(ContactSimulator):
         self._damping: Floats | None = None
         self._dt, self._stiffness = self.options.dt, self.options.stiffness
         self._friction, self._obstacles = self.options.friction, checked_obstacles(obstacles)
+        self._objects = FreeObjects(objects, self.runtime.n_modes)
         self._rebuild()
         (self._state,) = states_of(self.runtime, 1)
         self.reset()
@@ -179,7 +197,7 @@ class PoseSpaceSimulator(ContactSimulator):
     def _rebuild(self) -> None:
         self.model = self.runtime.model
         self._inputs = CharacterInputs(self.model, self.model.pose_weights.scales)
-        self._stepper = Stepper(self.runtime, self.options, self._obstacles)
+        self._stepper = Stepper(self.runtime, self.options, self._obstacles, objects=self._objects)
 
     def __repr__(self) -> str:
         return f"PoseSpaceSimulator({self.model!r}, dt=1/{1 / self.dt:.4g})"
@@ -192,6 +210,31 @@ class PoseSpaceSimulator(ContactSimulator):
 
     def _apply_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
         self._stepper.obstacles = obstacles
+
+    @property
+    def objects(self) -> tuple[RigidObject, ...]:
+        """Rigid objects in the world; may be set between steps."""
+        return self._objects.objects
+
+    @objects.setter
+    def objects(self, objects: Sequence[RigidObject]) -> None:
+        self._objects.set(objects)
+        self._stepper.obstacles = self._obstacles
+
+    @property
+    def colliders(self) -> tuple[str, ...]:
+        """Names of the colliders in the order of `Contacts.colliders`."""
+        contact = self._stepper.contact
+        return () if contact is None else contact.names
+
+    def contacts(self) -> Contacts:
+        """Return the contacts of the skin in the last step."""
+        contact = self._stepper.contact
+        return no_contacts() if contact is None else contact.contacts()
+
+    def pressure(self) -> Floats:
+        """Return the pressure on the skin in the last step, (n̄,) in Pa."""
+        return summed_pressure(self.contacts(), len(self.model.surface.vertices))
 
     @property
     def local_stiffness(self) -> Floats | None:
@@ -305,14 +348,19 @@ class PoseSpaceSimulator(ContactSimulator):
         self._stepper.begin(self._state, pose, root, before)
         if keep_flesh:
             self.q, self.velocity = q, velocity
+        else:
+            self._objects.reset()
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> PoseSpaceStep:
         """Advance the state by `dt` to a checked pose and root; return a report."""
         state, timing = self._state, self._stepper.timing
         limits = self._stepper.step(state, pose, root, loads)
-        x, y, z = state.contact.force.tolist()
         seconds, count = (timing.core, timing.dynamics), state.contact.count
-        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, (x, y, z))
+        forces, contact = {}, self._stepper.contact
+        if count and contact is not None:
+            listed = zip(contact.names, state.contact.forces.copy(), strict=True)
+            forces = {name: force for name, force in listed if force.any()}
+        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, forces)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`."""
@@ -321,8 +369,13 @@ class PoseSpaceSimulator(ContactSimulator):
         return target
 
     def _state_arrays(self) -> dict[str, NDArray[Any]]:
-        return self._state.all_arrays()
+        arrays = self._state.all_arrays()
+        if self._objects.objects:
+            arrays |= {f"objects.{n}": a for n, a in self._objects.state_arrays().items()}
+        return arrays
 
     def _set_state(self, state: State) -> None:
         self._state.restore(state, len(self.model.surface.vertices))
+        if self._objects.objects:
+            self._objects.set_state(state.part("objects"))
         self._stepper.forget_pose()

@@ -54,13 +54,13 @@ class ContactMemory:
     depths
         (o, n̄) depths of skin vertices in each obstacle, in m; zero outside.
     kinds
-        Kinds of these obstacles; see `RootFrameObstacles`.
+        Kinds of these colliders, see `ColliderShapes`, and the number of obstacles among them.
     known
         Whether `depths` are from the last step; False after a reset and a teleport.
     count
         Number of contacts.
-    force
-        (3,) force of all obstacles on the skin in the last step, in N in the world.
+    forces
+        (o, 3) force of each obstacle and object on the skin in the last step, in N in the world.
     loads, places
         (o, n̄) normal force of each contact in the last step, in N, and (n̄, 3) its position in the
         world; empty without friction.
@@ -71,15 +71,16 @@ class ContactMemory:
         self.kinds: tuple[int, ...] = ()
         self.known = False
         self.count = 0
-        self.force = np.zeros(3)
+        self.forces = np.zeros((0, 3))
         self.loads, self.places = np.zeros((0, 0), np.float32), np.zeros((0, 3))
 
     def fit(self, kinds: tuple[int, ...], vertices: int, rubs: bool) -> None:
         """Allocate arrays for obstacles of these kinds, with friction or without."""
         if kinds != self.kinds:
             self.kinds, self.known = kinds, False
-            self.depths = np.zeros((len(kinds), vertices), np.float32)
-        shape = (len(kinds), vertices) if rubs else (0, 0)
+            self.depths = np.zeros((len(kinds) - 1, vertices), np.float32)
+            self.forces = np.zeros((len(kinds) - 1, 3))
+        shape = (len(kinds) - 1, vertices) if rubs else (0, 0)
         if self.loads.shape != shape:
             self.loads, self.places = np.zeros(shape, np.float32), np.zeros((shape[1], 3))
 
@@ -88,13 +89,13 @@ class ContactMemory:
         missing = next((name for name in vars(self) if name not in state), None)
         if missing is not None:
             raise SuppleError(f'the state has no "contact.{missing}"; use a state of this version')
-        count = state["kinds"].size
+        count = max(state["kinds"].size - 1, 0)
         shapes = {
             "depths": ((0, 0), (count, vertices)),
-            "kinds": ((count,),),
+            "kinds": ((0,), (count + 1,)),
             "known": ((),),
             "count": ((),),
-            "force": ((3,),),
+            "forces": ((0, 3), (count, 3)),
             "loads": ((0, 0), (count, vertices)),
             "places": ((0, 3), (vertices, 3)),
         }
@@ -116,7 +117,7 @@ class ContactMemory:
     def forget(self) -> None:
         """Discard stored depths; skin found inside at the next step counts as initially inside."""
         self.known, self.count = False, 0
-        self.force[:] = 0
+        self.forces[:] = 0
 
 
 class BodyState:
@@ -144,6 +145,11 @@ class BodyState:
     def limits(self) -> int:
         """Bit flags of the limits that were applied in the last step; see `LIMIT_NAMES`."""
         return int(self.counts[LIMITS])
+
+    def solved_arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the rows that the solution of a step changes."""
+        arrays, i = self.arrays, self.index
+        return self.q, self.v, self.a, arrays.q_before[i], arrays.v_before[i], self.counts
 
     def all_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the rows of this body in all arrays, and its contacts, by name."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from supple.arrays import Floats, Singles
 from supple.compiled.tables import ArgumentTable
+from supple.engines.common.contact.free_objects import FreeObjects
 from supple.engines.common.simulator import Loads
 from supple.engines.pose_space.contact.skin_contact import SkinContact
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
@@ -38,6 +39,9 @@ from supple.errors import SuppleError
 from supple.linalg.blas import addresses
 from supple.mesh.obstacles import Obstacle
 
+#: Largest number of solutions of a step after which contacts that pull are released.
+MOST_RELEASES = 3
+
 
 @dataclass
 class Timing:
@@ -60,8 +64,10 @@ class Stepper:
         options: StepOptions,
         obstacles: Iterable[Obstacle] = (),
         batch: int = 1,
+        objects: FreeObjects | None = None,
     ) -> None:
         self._contact: SkinContact | None = None
+        self._objects = FreeObjects() if objects is None else objects
         self.runtime = runtime
         self.workspace = work = Workspace(runtime, batch)
         self.timing = Timing()
@@ -101,12 +107,17 @@ class Stepper:
     @obstacles.setter
     def obstacles(self, obstacles: Iterable[Obstacle]) -> None:
         listed = tuple(obstacles)
-        if not listed:
+        if not (listed or self._objects.objects):
             self._contact, self.workspace.system.pressing[0] = None, 0
         elif self._contact is None:
-            self._contact = SkinContact(self.runtime, self.options, listed)
+            self._contact = SkinContact(self.runtime, self.options, listed, self._objects)
         else:
             self._contact.set_obstacles(listed)
+
+    @property
+    def contact(self) -> SkinContact | None:
+        """Contact of the skin; None without obstacles and objects."""
+        return self._contact
 
     def forget_pose(self) -> None:
         """Discard placement and blend, so that the next surface computes them again."""
@@ -149,12 +160,13 @@ class Stepper:
             self._take(INERTIA, state)
             if contact is None or state.limits & TELEPORT:
                 state.contact.forget()
-            if contact is not None:
-                contact.press(state.contact, work, self._blas)
             if forces is not None:
                 skin, weights, frames = runtime.skin, work.blend.weights, self._frame_carriers()
                 add_skin_forces(skin, weights, frames, *forces, root, work.system.external)
-            self._take(SOLVE, state)
+            if contact is None:
+                self._take(SOLVE, state)
+            else:
+                self._solve_in_contact(state, contact)
             if contact is not None:
                 lost = bool(state.limits & (DISPLACEMENT | RESET))
                 contact.remember(state.contact, state.q, work, lost)
@@ -162,6 +174,27 @@ class Stepper:
         self._placed = (state, state.steps)
         self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
         return state.limits
+
+    def _solve_in_contact(self, state: BodyState, contact: SkinContact) -> None:
+        """Solve with contact forces, again without contacts that pull free objects."""
+        external = self.workspace.system.external
+        if not contact.objects.any_free:
+            contact.press(state.contact, self.workspace, self._blas)
+            self._take(SOLVE, state)
+            return
+        before, forces = state.solved_arrays(), external.copy()
+        kept = [each.copy() for each in before]
+        for _ in range(MOST_RELEASES):
+            contact.press(state.contact, self.workspace, self._blas)
+            self._take(SOLVE, state)
+            if not contact.pulls(state.q, self.workspace):
+                return
+            for array, value in zip(before, kept, strict=True):
+                array[:] = value
+            external[:] = forces
+        contact.press(state.contact, self.workspace, self._blas)
+        self._take(SOLVE, state)
+        contact.pulls(state.q, self.workspace)
 
     def step_all(self, states: list[BodyState], poses: list[Floats], roots: list[Floats]) -> None:
         """Advance states in consecutive rows, without contacts and forces.

@@ -10,6 +10,7 @@ import numpy as np
 from supple.arrays import Floats, Ints
 from supple.dynamics.friction import friction_weights
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.contact.colliders import checked_distances
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.mesh.obstacles import Obstacle
 from supple.rig.jacobian import Jacobian, rig_jacobian
@@ -115,7 +116,7 @@ class SkinPush:
         touch: SkinContact | None = None
         before: Floats | None = None
         for obstacle in obstacles:
-            gaps, all_normals = obstacle.distances(world)
+            gaps, all_normals = checked_distances(obstacle, world)
             inside = np.flatnonzero(gaps < 0)
             if not len(inside):
                 continue

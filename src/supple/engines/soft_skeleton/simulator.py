@@ -17,6 +17,8 @@ from supple.dynamics.friction import checked_friction
 from supple.dynamics.integrators import compiled_integrator
 from supple.dynamics.motion_steps import PoseTrack
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.contact.free_objects import checked_objects
+from supple.engines.common.contact.readings import Contacts
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.simulator import CharacterStep, ContactSimulator, Loads
 from supple.engines.common.state import State
@@ -26,12 +28,10 @@ from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
 from supple.engines.soft_skeleton.bones.joint_springs import joint_limits as bounds
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones, skin_correction
 from supple.engines.soft_skeleton.contact.contact import BodyContact
-from supple.engines.soft_skeleton.contact.tables import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.engines.soft_skeleton.step_inputs import (
     SoftSkeletonOptions,
     between_roots,
-    checked_objects,
     checked_tracking,
     not_negative,
     positive_seconds,
@@ -301,6 +301,7 @@ class SoftSkeletonSimulator(ContactSimulator):
 
     def advance(self, pose: Floats, root: Floats, loads: Loads | None) -> SoftSkeletonStep:
         """Advance by `dt` towards a pose and root, with forces in N on vertices of the skin."""
+        self._contact.check_others(self._skin)
         if self._contact.overlaps.is_new:
             self._contact.start(self._skin, self._root_mode == "driven", refuse=self._steps == 0)
         loads = loads if loads is not None and len(loads[0]) else None

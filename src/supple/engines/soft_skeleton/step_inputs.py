@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats
-from supple.checks import checked_number, shown
-from supple.dynamics.rigid_object import RigidObject
+from supple.checks import checked_number
 from supple.engines.common.option_record import OptionRecord
 from supple.engines.soft_skeleton.bones.joint_springs import HIGHEST
 from supple.errors import SuppleError
@@ -57,19 +56,6 @@ def positive_seconds(what: str, value: float) -> float:
     if number <= 0:
         raise SuppleError(f"{what} is {number:g} s; it must be positive")
     return number
-
-
-def checked_objects(objects: Sequence[RigidObject]) -> tuple[RigidObject, ...]:
-    """Return objects as a tuple; raise an error for other types and duplicates."""
-    if not isinstance(objects, Iterable):
-        raise SuppleError(f"objects is {shown(objects)}; give a list of RigidObjects")
-    listed = tuple(objects)
-    for number, each in enumerate(listed):
-        if not isinstance(each, RigidObject):
-            raise SuppleError(f"object {number} is {shown(each)}; give a RigidObject")
-        if any(each is other for other in listed[:number]):
-            raise SuppleError(f"object {number} is listed twice; use a copy for a second object")
-    return listed
 
 
 def tracking_of(options: SoftSkeletonOptions) -> tuple[float, float]:

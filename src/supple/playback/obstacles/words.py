@@ -3,6 +3,7 @@
 ``KIND:NUMBERS``: lengths are in m, or in % of the character's size. A point is X,Y,Z, or the name
 of a joint, for its place at the first frame, which an offset X,Y,Z may follow. ``plane:ground`` is
 below the lowest point of the skin in the motion. ``@VX,VY,VZ`` behind it is a velocity in m/s.
+Free objects are written likewise, with a mass before the velocity: ``sphere:chest,0,20%,0,5%,2kg``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from supple.mesh.obstacles import Box, Capsule, Obstacle, Plane, Sphere
 from supple.rig.skeleton.skinning import skinned_core
 
 if TYPE_CHECKING:
+    from supple.dynamics.rigid_object import RigidObject
     from supple.mesh.surface import SurfaceMesh
     from supple.rig.motion.motion import Motion
     from supple.rig.protocol import Rig
@@ -108,6 +110,39 @@ def obstacle_of(word: str, clip: ClipPlace | None = None) -> Obstacle | None:
     return _outside(placed, clip, word)
 
 
+def object_of(word: str, clip: ClipPlace | None = None) -> RigidObject | None:
+    """Return the free object of a text such as ``box:0,2,0,0.1,0.1,0.1,2kg@0,-1,0``.
+
+    The mass is by default that of wood, 500 kg/m³. The result is None if the object depends on the
+    character and no `clip` is given; other mistakes are errors in either case.
+    """
+    from supple.dynamics.rigid_object import RigidObject
+
+    text, at_sign, speeds = word.partition("@")
+    try:
+        velocity = _velocity("object", speeds, clip) if at_sign else [0.0, 0.0, 0.0]
+        text, mass = _mass(text)
+    except SuppleError as error:
+        raise SuppleError(f"object {word[:60]}: {error}") from None
+    try:
+        shape = obstacle_of(text, clip)
+    except SuppleError as error:
+        raise SuppleError(str(error).replace("obstacle", "object", 1)) from None
+    if shape is None or velocity is None:
+        return None
+    return RigidObject(shape, mass, velocity=velocity, name=word.partition(":")[0])
+
+
+def _mass(text: str) -> tuple[str, float | None]:
+    """Return a text without its mass at the end, such as ``,2kg``, and the mass."""
+    rest, comma, last = text.rpartition(",")
+    if not comma or not last.strip().endswith("kg"):
+        return text, None
+    mass = _number(last.strip().removesuffix("kg"), None)
+    assert mass is not None
+    return rest, mass
+
+
 def placed_options(options: Mapping[str, Any], clip: ClipPlace) -> dict[str, Any]:
     """Return options of a simulator with obstacles placed, and copies of rigid objects.
 
@@ -119,10 +154,9 @@ def placed_options(options: Mapping[str, Any], clip: ClipPlace) -> dict[str, Any
     placed = dict(options)
     for name in ("obstacles", "objects"):
         if isinstance(placed.get(name), Iterable) and not isinstance(placed[name], str | Obstacle):
+            of_text = obstacle_of if name == "obstacles" else object_of
             given = [
-                obstacle_of(each, clip)
-                if isinstance(each, str)
-                else _outside(each, clip, str(number))
+                of_text(each, clip) if isinstance(each, str) else _outside(each, clip, str(number))
                 for number, each in enumerate(placed[name])
             ]
             placed[name] = tuple(

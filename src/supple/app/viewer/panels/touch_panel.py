@@ -85,14 +85,7 @@ class TouchPanel:
             options=tuple(DIRECTIONS),
         )
         if "objects" in actor.parts:
-            for kind in OBJECT_KINDS:
-                yield Row(
-                    f"Add a {kind}",
-                    None,
-                    lambda kind=kind: actor.objects.add(kind, self._session.skin),
-                    "Drag it against the body and release it",
-                )
-            yield Row("Remove objects", None, actor.objects.clear)
+            yield from object_rows(self._session)
         yield Row("Force arrows", *attribute(lambda: self._arrows, "visible"))
         hint = "Deformation of the flesh in the rest pose, drawn beside the body"
         yield Row("Unposed flesh", *attribute(lambda: self._unposed, "visible"), hint)
@@ -112,6 +105,32 @@ class TouchPanel:
             node.update()
 
 
+def object_rows(session: Session[CharacterActor]) -> Iterator[Row]:
+    """Yield buttons that add and remove objects."""
+    objects = session.actor.objects
+    for kind in OBJECT_KINDS:
+        yield Row(
+            f"Add a {kind}",
+            None,
+            lambda kind=kind: objects.add(kind, session.skin),
+            "Drag it against the body and release it",
+        )
+    yield Row("Remove objects", None, objects.clear)
+
+
+class ObjectPanel:
+    """Objects to drag, and contact forces, for engines without bones on springs."""
+
+    def __init__(self, server: viser.ViserServer, session: Session[CharacterActor]) -> None:
+        self._objects = ObjectNodes(server, session)
+        add_rows(server.gui, session, object_rows(session))
+        self.forces = ForcePanel(server, session)
+
+    def update(self) -> None:
+        """Update the objects."""
+        self._objects.update()
+
+
 class ForcePanel:
     """Line of contact forces: contacts, total force, largest pressure, strongest parts."""
 
@@ -127,8 +146,10 @@ class ForcePanel:
             self._line.content = "no contact"
             return
         forces = np.linalg.norm(contacts.forces, axis=1)
-        names = simulator.model.bones
-        sums = np.bincount(simulator.owners[contacts.points], forces, len(names))
+        names, owners = simulator.colliders, contacts.colliders
+        if "touch" in self._actor.parts:
+            names, owners = simulator.model.bones, simulator.owners[contacts.points]
+        sums = np.bincount(owners, forces, len(names))
         strongest = np.argsort(-sums)[:MOST_PARTS]
         parts = [f"{label(names[k], 24)} {sums[k]:.3g} N" for k in strongest if sums[k] > 0]
         self._line.content = (

@@ -125,7 +125,7 @@ class CharacterActor(Actor):
         self.hands: dict[Hashable, SkinGrip] = {}
         self.handles = IKHandles(model.rig)
         self.obstacles = MovingObstacles(model.surface.size, self.flesh.get("obstacles", ()))
-        self.objects = DraggableObjects(model.surface.size)
+        self.objects = DraggableObjects(model.surface.size, self.flesh.get("objects", ()))
         self.recorder = Recorder(len(model.surface.vertices))
         self.pose, self.root = model.rig.rest_pose.copy(), np.eye(4)  # (s,), (4, 4)
         self._follower = DampedFollower(self.pose)

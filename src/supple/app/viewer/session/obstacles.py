@@ -198,10 +198,12 @@ class DraggableObjects:
     character's size in m.
     """
 
-    def __init__(self, size: float) -> None:
+    def __init__(self, size: float, objects: Sequence[RigidObject] = ()) -> None:
         self.size, self.radius = size, RADIUS * size
-        self.objects: list[RigidObject] = []  # in the simulator's world
-        self.revision = 0  # counts additions and removals, after which the scene needs new nodes
+        self.objects = list(objects)  # in the simulator's world
+        self.revision = len(
+            self.objects
+        )  # counts additions and removals, after which the scene needs new nodes
         self._created = 0
         self._middle = np.zeros(3)
         self._dragged: dict[int, tuple[RigidObject, DampedFollower]] = {}

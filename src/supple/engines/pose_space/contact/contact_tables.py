@@ -73,10 +73,14 @@ class ContactScratch(NamedTuple):
     """(c, 3) position and outward normal of each contact, in the root's frame."""
     target: Singles
     """(c,) depth in m at which the contact force vanishes, or −1 for an inactive contact."""
+    released: NDArray[np.bool_]
+    """(c,) whether a contact with a free object pulled in a solution of this step."""
     slip: Singles
     grip: Singles
     """(c, 3) tangential displacement in this step for flesh that keeps its velocity, and (c,)
     stiffness of friction in N/m; empty without friction."""
+    forces: Floats
+    """(c, 3) force of each contact on the skin, in N in the world, if it is active."""
     slots: Shorts
     """(b + 1,) index of a carrier among the touched ones, or −1."""
     touched: Shorts
@@ -95,7 +99,8 @@ class ContactScratch(NamedTuple):
     product: Floats
     """Rows of some contacts of a group, times √stiffness, and minus the sum of their products."""
     z: Floats
-    """(r,) coordinates at the detection of contacts, scaled by ϒ."""
+    change: Floats
+    """(r,) coordinates at the detection of contacts, and their change since, scaled by ϒ."""
 
     @classmethod
     def of(cls, tables: ContactTables, obstacles: int, modes: int, rubs: bool) -> Self:
@@ -116,8 +121,10 @@ class ContactScratch(NamedTuple):
             place=np.zeros((most, 3), np.float32),
             normal=np.zeros((most, 3), np.float32),
             target=np.zeros(most, np.float32),
+            released=np.zeros(most, np.bool_),
             slip=np.zeros((most if rubs else 0, 3), np.float32),
             grip=np.zeros(most if rubs else 0, np.float32),
+            forces=np.zeros((most, 3)),
             slots=np.zeros(carriers, np.int32),
             touched=np.zeros(carriers, np.int32),
             used=np.zeros(1, np.int32),
@@ -128,6 +135,7 @@ class ContactScratch(NamedTuple):
             lines=np.zeros(lines),
             product=np.zeros(widest * widest),
             z=np.zeros(modes),
+            change=np.zeros(modes),
         )
 
 

@@ -1,4 +1,4 @@
-"""Obstacles in the root's frame, skin vertices inside them, and their depths after a step."""
+"""Skin vertices inside colliders, and their depths and forces after a step."""
 
 from __future__ import annotations
 
@@ -8,139 +8,21 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Floats, Singles
-from supple.compiled.jit import compiled_fused, compiled_plain
+from supple.compiled.jit import compiled_plain
 from supple.compiled.tables import ArgumentTable, table_contents
-from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.contact.colliders import (
+    into_root_axes,
+    out_of_root_axes,
+    table_distance,
+)
+from supple.engines.common.contact.free_objects import (
+    ObjectCoupling,
+    add_wrench,
+    object_displacement,
+)
 from supple.engines.pose_space.blend import Blend
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, ContactTables
-from supple.mesh.obstacles import CAPSULE, OTHER, PLANE, Obstacle, plain_numbers
-from supple.mesh.shape_tables import PlacedShape, shape_tables, signed_distance
-
-#: Kind of obstacles in tables of shapes, in addition to those of `plain_numbers`.
-TABLED = 4
-
-
-class RootFrameObstacles:
-    """Obstacles of a scene in the root's frame.
-
-    Attributes
-    ----------
-    obstacles
-        The obstacles.
-    kinds
-        A number for each obstacle; new obstacles with the same numbers count as the old ones,
-        moved.
-    rows
-        (o, 8) `plain_numbers` in the root's frame.
-    solids
-        `ShapeTables` of the other obstacles in the root's frame.
-    motions
-        (o, 9) velocity, spin and centre of moving obstacles in the root's frame.
-    """
-
-    def __init__(self) -> None:
-        self.obstacles: tuple[Obstacle, ...] = ()
-        self.kinds: tuple[int, ...] = ()
-        self._shapes: list[Obstacle | None] | None = None
-
-    def set(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Replace the obstacles."""
-        self.obstacles = obstacles
-        self._rows = plain_numbers(obstacles)
-        not_plain = self._rows[:, 0] == OTHER
-        # Tables of placed shapes and meshes are reused, because meshes may be large.
-        others = [each if other else None for each, other in zip(obstacles, not_plain, strict=True)]
-        shapes = [each.shape if isinstance(each, PlacedShape) else each for each in others]
-        same = self._shapes is not None and len(shapes) == len(self._shapes)
-        if not same or any(a is not b for a, b in zip(shapes, self._shapes or (), strict=True)):
-            self._world = shape_tables(others)
-            self._in_root = self._world._replace(
-                rotations=self._world.rotations.copy(), translations=self._world.translations.copy()
-            )
-            self.solids, self._shapes = ArgumentTable(self._in_root), shapes
-        self._world.rotations[:], self._world.translations[:] = np.eye(3), 0.0
-        tabled = not_plain & (self._world.kinds != OTHER)
-        self._rows[tabled, 0] = TABLED
-        self.rows, self.motions = np.zeros_like(self._rows), np.zeros((len(obstacles), 9))
-        self._has_solids = bool(tabled.any())
-        self._placed = [
-            (k, each)
-            for k, each in enumerate(obstacles)
-            if tabled[k] and isinstance(each, PlacedShape)
-        ]
-        self._moving = [
-            (k, each) for k, each in enumerate(obstacles) if isinstance(each, RigidObject)
-        ]
-        kinds = np.where(tabled, TABLED + self._world.kinds, self._rows[:, 0]).astype(int)
-        for k, _ in self._placed:
-            kinds[k] += 100
-        self.kinds = tuple(kinds.tolist())
-
-    @property
-    def shapes(self) -> tuple[Floats, ArgumentTable]:
-        """The arrays `rows` and `solids`, as arguments of kernels."""
-        return self.rows, self.solids
-
-    @property
-    def others(self) -> tuple[Obstacle, ...]:
-        """Obstacles of other types, which only have the method `distances`."""
-        kinds = self._rows[:, 0]
-        return tuple(each for each, k in zip(self.obstacles, kinds, strict=True) if k == OTHER)
-
-    def update_places(self, root: Floats) -> None:
-        """Update the positions of obstacles in the frame of a root (4, 4)."""
-        into_root(self._rows, root, self.rows)
-        if not self._has_solids:
-            return
-        world, out = self._world, self._in_root
-        for k, shape in self._placed:
-            world.rotations[k], world.translations[k] = shape.place[:3, :3], shape.place[:3, 3]
-        _places_into_root(
-            world.rotations, world.translations, root, out.rotations, out.translations
-        )
-
-    def update_motions(self, root: Floats) -> None:
-        """Update the motions of obstacles in the frame of a root (4, 4)."""
-        rotation, translation = root[:3, :3], root[:3, 3]
-        for k, each in self._moving:
-            out = self.motions[k]
-            out[:3], out[3:6] = each.velocity @ rotation, each.spin @ rotation
-            out[6:] = (each.centre - translation) @ rotation
-
-
-@compiled_plain
-def into_root_axes(root, p, q, r):  # type: ignore[no-untyped-def]
-    """Return the vector (p, q, r) of the world in the axes of `root` (4, 4)."""
-    return (
-        root[0, 0] * p + root[1, 0] * q + root[2, 0] * r,
-        root[0, 1] * p + root[1, 1] * q + root[2, 1] * r,
-        root[0, 2] * p + root[1, 2] * q + root[2, 2] * r,
-    )
-
-
-@compiled_plain
-def into_root(shapes: Floats, root: Floats, out: Floats) -> None:
-    """Write `plain_numbers` (o, 8) of obstacles in the frame of `root` (4, 4) to `out`."""
-    s, t, u = root[0, 3], root[1, 3], root[2, 3]
-    for o in range(len(shapes)):
-        a, b = shapes[o], out[o]
-        b[0], b[7] = a[0], a[7]
-        b[1], b[2], b[3] = into_root_axes(root, a[1] - s, a[2] - t, a[3] - u)
-        if a[0] == PLANE:  # its entries are a normal
-            s, t, u = 0.0, 0.0, 0.0
-        b[4], b[5], b[6] = into_root_axes(root, a[4] - s, a[5] - t, a[6] - u)
-        s, t, u = root[0, 3], root[1, 3], root[2, 3]
-
-
-@compiled_plain
-def _places_into_root(rotations, translations, root, out_rotations, out_translations):  # type: ignore[no-untyped-def]
-    """Write rotations (o, 3, 3) and translations (o, 3) of shapes in the root's frame."""
-    for o in range(len(rotations)):
-        r, t, out_r, out_t = rotations[o], translations[o], out_rotations[o], out_translations[o]
-        for j in range(3):
-            out_r[0, j], out_r[1, j], out_r[2, j] = into_root_axes(root, r[0, j], r[1, j], r[2, j])
-        x, y, z = t[0] - root[0, 3], t[1] - root[1, 3], t[2] - root[2, 3]
-        out_t[0], out_t[1], out_t[2] = into_root_axes(root, x, y, z)
+from supple.mesh.obstacles import OTHER, PLANE
 
 
 @compiled_plain
@@ -160,32 +42,25 @@ def predict(
 
 
 @compiled_plain
-def mark_near(shapes: Floats, solids: ArgumentTable, bound: float, scratch: ContactScratch) -> bool:
-    """Mark skin that may be inside an obstacle after a displacement of at most `bound`, in m.
+def mark_near(shapes: ArgumentTable, bounds: Floats, bound: float, scratch: ContactScratch) -> bool:
+    """Mark skin that may be inside a collider after a displacement of at most `bound`, in m.
 
-    Return whether any is marked.
+    `shapes` and `bounds` are `ColliderShapes.in_root` and `.bounds`. Return whether any is marked.
     """
-    rest, near = scratch.rest, scratch.near
+    rest, near, kinds = scratch.rest, scratch.near, table_contents(shapes).kinds
     near[:] = False
     any_near = False
-    for o in range(len(shapes)):
-        kind, a, b, c = shapes[o, 0], shapes[o, 1], shapes[o, 2], shapes[o, 3]
-        p, q, r, radius = shapes[o, 4], shapes[o, 5], shapes[o, 6], shapes[o, 7]
-        if kind == OTHER:
+    for o in range(len(kinds)):
+        a, b, c, radius = bounds[o, 0], bounds[o, 1], bounds[o, 2], bounds[o, 3]
+        if kinds[o] == OTHER:
             near[:] = True
-        elif kind == PLANE:
-            level = a * p + b * q + c * r + bound
+        elif kinds[o] == PLANE:
+            level = radius + bound
             for v in range(len(near)):
-                near[v] |= rest[v, 0] * p + rest[v, 1] * q + rest[v, 2] * r < level
+                near[v] |= rest[v, 0] * a + rest[v, 1] * b + rest[v, 2] * c < level
         else:
             # A bounding ball is enough for this test.
             reach = radius + bound
-            if kind == CAPSULE:
-                reach += 0.5 * math.sqrt((p - a) ** 2 + (q - b) ** 2 + (r - c) ** 2)
-                a, b, c = 0.5 * (a + p), 0.5 * (b + q), 0.5 * (c + r)
-            elif kind == TABLED:
-                a, b, c, radius = _ball_around(solids, o)
-                reach = radius + bound
             for v in range(len(near)):
                 x, y, z = rest[v, 0] - a, rest[v, 1] - b, rest[v, 2] - c
                 near[v] |= x * x + y * y + z * z < reach * reach
@@ -208,8 +83,8 @@ def list_contacts(
     tables: ContactTables,
     u: Singles,
     reach: float,
-    shapes: Floats,
-    solids: ArgumentTable,
+    shapes: ArgumentTable,
+    bounds: Floats,
     root: Floats,
     gaps: Floats,
     normals: Floats,
@@ -218,13 +93,13 @@ def list_contacts(
     """List contacts of skin vertices with obstacles in `scratch`, by groups; return their number.
 
     `u` (b + 1, 4) are displacements of the carriers, of which at most `reach` occurs in this step;
-    `shapes` (o, 8) and `solids` are from `RootFrameObstacles`; `gaps` (o′, n̄) and `normals`
-    (o′, n̄, 3) in the world belong to obstacles of other types.
+    `shapes` and `bounds` are of `ColliderShapes`; `gaps` (o′, n̄) and `normals` (o′, n̄, 3) in the
+    world belong to obstacles of other types.
     """
     count, going = 0, scratch.going
     # Local names, because field access in a loop costs time.
     vertices, carriers, shares = tables.vertices, tables.carriers, tables.shares
-    near, rest = scratch.near, scratch.rest
+    near, rest, kinds = scratch.near, scratch.rest, table_contents(shapes).kinds
     for g in range(len(tables.width)):
         for at in range(tables.first[g], tables.first[g + 1]):
             v = vertices[at]
@@ -233,24 +108,32 @@ def list_contacts(
             x, y, z = _carried(carriers, shares, v, u)
             x, y, z = rest[v, 0] + x, rest[v, 1] + y, rest[v, 2] + z
             other = 0
-            for o in range(len(shapes)):
-                if shapes[o, 0] == OTHER:
+            for o in range(len(kinds)):
+                if kinds[o] == OTHER:
                     gap = gaps[other, v]
                     p, q, r = into_root_axes(
                         root, normals[other, v, 0], normals[other, v, 1], normals[other, v, 2]
                     )
                     other += 1
+                elif kinds[o] == PLANE:
+                    p, q, r = bounds[o, 0], bounds[o, 1], bounds[o, 2]
+                    gap = p * x + q * y + r * z - bounds[o, 3]
                 else:
-                    gap, p, q, r = _gap(shapes, solids, o, x, y, z)
+                    a, b, c, far = x - bounds[o, 0], y - bounds[o, 1], z - bounds[o, 2], reach
+                    far += bounds[o, 3]
+                    if a * a + b * b + c * c > far * far:
+                        continue
+                    gap, p, q, r = table_distance(shapes, o, x, y, z)
                 if gap >= reach:
                     continue
                 dx, dy, dz = _carried(carriers, shares, v, going)
                 still = gap - (p * dx + q * dy + r * dz)
-                if shapes[o, 0] != OTHER:
-                    still = _gap(shapes, solids, o, x - dx, y - dy, z - dz)[0]
+                if kinds[o] != OTHER:
+                    still = table_distance(shapes, o, x - dx, y - dy, z - dz)[0]
                 if gap < 0 or still < 0:
                     scratch.group[count], scratch.vertex[count], scratch.obstacle[count] = g, v, o
                     scratch.depth[count], scratch.still[count] = -gap, -still
+                    scratch.released[count] = False
                     place, normal = scratch.place[count], scratch.normal[count]
                     place[0], place[1], place[2] = x, y, z
                     normal[0], normal[1], normal[2] = p, q, r
@@ -270,46 +153,6 @@ def _carried(carriers, shares, v, u):  # type: ignore[no-untyped-def]
     return x, y, z
 
 
-@compiled_plain
-def _gap(shapes, solids, o, x, y, z):  # type: ignore[no-untyped-def]
-    """Return the signed distance of a point to an obstacle, and the outward unit normal."""
-    kind, radius = shapes[o, 0], shapes[o, 7]
-    if kind == TABLED:
-        return _tabled_gap(solids, o, np.float64(x), np.float64(y), np.float64(z))
-    x, y, z = x - shapes[o, 1], y - shapes[o, 2], z - shapes[o, 3]
-    p, q, r = shapes[o, 4], shapes[o, 5], shapes[o, 6]
-    if kind == PLANE:
-        return x * p + y * q + z * r, p, q, r
-    if kind == CAPSULE:
-        p, q, r = p - shapes[o, 1], q - shapes[o, 2], r - shapes[o, 3]
-        squared = p * p + q * q + r * r
-        along = (x * p + y * q + z * r) / squared if squared > 0 else 0.0
-        along = min(max(along, 0.0), 1.0)
-        x, y, z = x - along * p, y - along * q, z - along * r
-    length = math.sqrt(x * x + y * y + z * z)
-    if length == 0:  # at the centre: any normal
-        return -radius, 0.0, 1.0, 0.0
-    return length - radius, x / length, y / length, z / length
-
-
-@compiled_fused
-def _tabled_gap(solids, o, x, y, z):  # type: ignore[no-untyped-def]
-    return signed_distance(table_contents(solids), o, x, y, z)
-
-
-@compiled_fused
-def _ball_around(solids, o):  # type: ignore[no-untyped-def]
-    """Return centre and radius of a ball around a shape, in the root's frame."""
-    tables = table_contents(solids)
-    ball, r, t = tables.bounds[o], tables.rotations[o], tables.translations[o]
-    return (
-        r[0, 0] * ball[0] + r[0, 1] * ball[1] + r[0, 2] * ball[2] + t[0],
-        r[1, 0] * ball[0] + r[1, 1] * ball[1] + r[1, 2] * ball[2] + t[1],
-        r[2, 0] * ball[0] + r[2, 1] * ball[1] + r[2, 2] * ball[2] + t[2],
-        ball[3],
-    )
-
-
 class ContactResult(NamedTuple):
     """Contacts at the end of a step, arrays of a `ContactMemory`."""
 
@@ -318,20 +161,20 @@ class ContactResult(NamedTuple):
     loads: Singles
     places: Floats
     """(o, n̄) normal forces in N and (n̄, 3) positions in the world; empty without friction."""
-    force: Floats
-    """(3,) total force on the skin, in N in the world."""
+    forces: Floats
+    """(o, 3) force of each collider on the skin, in N in the world."""
+    wrenches: Floats
+    """(O, 6) force of the skin on each free object, in N, and torque about its centre, in N m."""
 
 
 @compiled_plain
 def write_depths(
     tables: ContactTables,
     count: int,
-    shapes: Floats,
-    solids: ArgumentTable,
+    shapes: ArgumentTable,
     stiffness: float,
     frames: Singles,
-    column_scale: Floats,
-    q: Floats,
+    coupling: ObjectCoupling,
     root: Floats,
     scratch: ContactScratch,
     out: ContactResult,
@@ -340,37 +183,44 @@ def write_depths(
 
     Obstacles of other types are linearised at the detected contact.
     """
-    depths, loads, places, total = out
+    depths, loads, places, forces, wrenches = out
     depths[:] = 0
     loads[:] = 0
-    total[:] = 0
+    forces[:] = 0
+    wrenches[:] = 0
     if count == 0:
         return
-    _move_touched(tables, frames, column_scale, q, scratch)
+    _move_touched(tables, frames, scratch)
+    kinds, free = table_contents(shapes).kinds, coupling.free
     for k in range(count):
         v, o = scratch.vertex[k], scratch.obstacle[k]
-        dx, dy, dz = 0.0, 0.0, 0.0
-        for corner in range(4):
-            slot, share = scratch.slots[tables.carriers[v, corner]], tables.shares[v, corner]
-            dx += share * scratch.moved[slot, 0]
-            dy += share * scratch.moved[slot, 1]
-            dz += share * scratch.moved[slot, 2]
-        x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
-        flat = scratch.depth[k] - (dx * x + dy * y + dz * z)
+        dx, dy, dz = _moved(tables, k, scratch)
+        place, normal = scratch.place[k], scratch.normal[k]
+        x, y, z = place[0] + dx, place[1] + dy, place[2] + dz
+        # From here on the displacement relative to a free object.
+        if free[o] >= 0:
+            ax, ay, az = object_displacement(coupling, free[o], root, place)
+            dx, dy, dz = dx - ax, dy - ay, dz - az
+        flat = scratch.depth[k] - (dx * normal[0] + dy * normal[1] + dz * normal[2])
         depth = flat
         if scratch.target[k] >= 0:
-            load = stiffness * tables.areas[v] * (flat - scratch.target[k])
-            fx, fy, fz = load * x, load * y, load * z
+            spring = min(stiffness * tables.areas[v], coupling.hardness[o])
+            load = spring * (flat - scratch.target[k])
+            fx, fy, fz = load * normal[0], load * normal[1], load * normal[2]
             if len(loads):
                 loads[o, v] = max(load, 0.0)
                 gx, gy, gz = _friction_force(scratch, k, dx, dy, dz)
                 fx, fy, fz = fx + gx, fy + gy, fz + gz
-            for i in range(3):
-                total[i] += root[i, 0] * fx + root[i, 1] * fy + root[i, 2] * fz
-        x, y, z = scratch.place[k, 0] + dx, scratch.place[k, 1] + dy, scratch.place[k, 2] + dz
-        if shapes[o, 0] != OTHER:
-            depth = -_gap(shapes, solids, o, x, y, z)[0]
+            fx, fy, fz = out_of_root_axes(root, fx, fy, fz)
+            forces[o, 0], forces[o, 1] = forces[o, 0] + fx, forces[o, 1] + fy
+            forces[o, 2] += fz
+            scratch.forces[k, 0], scratch.forces[k, 1], scratch.forces[k, 2] = fx, fy, fz
+            if free[o] >= 0:
+                add_wrench(coupling, free[o], root, place, (-fx, -fy, -fz), wrenches)
+        if kinds[o] != OTHER and free[o] < 0:
+            depth = -table_distance(shapes, o, x, y, z)[0]
         depths[o, v] = max(depth, 0.0)
+        place[0], place[1], place[2] = x, y, z
         if len(places):
             for i in range(3):
                 places[v, i] = root[i, 3] + root[i, 0] * x + root[i, 1] * y + root[i, 2] * z
@@ -390,11 +240,46 @@ def _friction_force(scratch, k, dx, dy, dz):  # type: ignore[no-untyped-def]
 
 
 @compiled_plain
-def _move_touched(tables, frames, column_scale, q, scratch):  # type: ignore[no-untyped-def]
+def change_since(column_scale, q, z, change):  # type: ignore[no-untyped-def]
+    """Write the change of ϒ q since contacts were detected at z."""
+    for j in range(len(q)):
+        change[j] = column_scale[j] * q[j] - z[j]
+
+
+@compiled_plain
+def release_pulling(tables, count, frames, coupling, root, scratch):  # type: ignore[no-untyped-def]
+    """Mark contacts with free objects that pull after the solution; return whether any does."""
+    pulls = False
+    _move_touched(tables, frames, scratch)
+    for k in range(count):
+        free = coupling.free[scratch.obstacle[k]]
+        if free < 0 or scratch.target[k] < 0:
+            continue
+        dx, dy, dz = _moved(tables, k, scratch)
+        ax, ay, az = object_displacement(coupling, free, root, scratch.place[k])
+        normal = scratch.normal[k]
+        out = (dx - ax) * normal[0] + (dy - ay) * normal[1] + (dz - az) * normal[2]
+        if scratch.depth[k] - out < scratch.target[k]:
+            scratch.released[k] = pulls = True
+    return pulls
+
+
+@compiled_plain
+def _moved(tables, k, scratch):  # type: ignore[no-untyped-def]
+    """Return the displacement of contact k's skin since contacts were detected."""
+    v, dx, dy, dz = scratch.vertex[k], 0.0, 0.0, 0.0
+    for corner in range(4):
+        slot, share = scratch.slots[tables.carriers[v, corner]], tables.shares[v, corner]
+        dx += share * scratch.moved[slot, 0]
+        dy += share * scratch.moved[slot, 1]
+        dz += share * scratch.moved[slot, 2]
+    return dx, dy, dz
+
+
+@compiled_plain
+def _move_touched(tables, frames, scratch):  # type: ignore[no-untyped-def]
     """Write displacements of touched carriers, since contacts were detected, to `scratch.moved`."""
-    r, z = len(q), scratch.z
-    for j in range(r):
-        z[j] = column_scale[j] * q[j] - z[j]
+    r, z = len(scratch.change), scratch.change
     for slot in range(scratch.used[0]):
         carrier = scratch.touched[slot]
         x, y, w = 0.0, 0.0, 0.0

@@ -17,12 +17,13 @@ import numpy as np
 from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled
 from supple.dynamics.friction import friction_weight
+from supple.engines.common.contact.colliders import into_root_axes
+from supple.engines.common.contact.free_objects import ObjectCoupling, add_line
 from supple.engines.pose_space.contact.contact_tables import (
     MOST_PRODUCTS,
     ContactScratch,
     ContactTables,
 )
-from supple.engines.pose_space.contact.obstacle_detection import into_root_axes
 from supple.linalg.blas import NO, YES, gemm
 from supple.linalg.upper_triangle import symmetric_times
 
@@ -50,7 +51,7 @@ class FrictionInputs(NamedTuple):
     root: Floats
     """(4, 4) root of the character at the end of the step."""
     motions: Floats
-    """(o, 9) `RootFrameObstacles.motions`."""
+    """(o, 9) `ColliderShapes.motions`."""
     loads: Singles
     places: Floats
     """(o, n̄) normal forces in N and (n̄, 3) positions, of `ContactResult`."""
@@ -66,6 +67,7 @@ def add_contacts(
     valid: bool,
     settings: PenaltySettings,
     friction: FrictionInputs,
+    coupling: ObjectCoupling,
     blas: Ints,
     scratch: ContactScratch,
     stiffness: Floats,
@@ -74,7 +76,8 @@ def add_contacts(
     """Write the stiffness of contacts, upper triangle; return the number of active contacts.
 
     A contact of stiffness s in N/m, with the row c of derivatives of its depth, adds s c cᵀ to
-    `stiffness`. Its linearised force at z = 0 is added to `force`. `count` contacts were detected.
+    `stiffness`. Its force at the detected place is added to `force`, and terms of free objects to
+    `coupling`. `count` contacts were detected.
     `before` (o, n̄) are depths at the end of the last step, if `valid`.
     """
     stiffness[:] = 0
@@ -85,18 +88,24 @@ def add_contacts(
     if pressing == 0:
         return 0
     if friction[0] > 0:
-        _write_grips(tables, count, valid, settings.stiffness, friction, scratch)
+        _write_grips(tables, count, valid, settings.stiffness, friction, coupling.hardness, scratch)
     begin = 0
     while begin < count:
         group, end = scratch.group[begin], begin
         while end < count and scratch.group[end] == group:
             end += 1
+        lines = friction.root, coupling, blas
         _add_group(
-            tables, group, begin, end, settings.stiffness, frames, blas, scratch, stiffness, force
+            tables, group, begin, end, settings.stiffness, frames, lines, scratch, stiffness, force
         )
         begin = end
-    symmetric_times(stiffness, scratch.z, force)
     return pressing
+
+
+@compiled
+def to_origin(stiffness: Floats, z: Floats, force: Floats) -> None:
+    """Move a linear force from the detected coordinates z to the origin."""
+    symmetric_times(stiffness, z, force)
 
 
 @compiled
@@ -112,14 +121,14 @@ def _targets(count, before, valid, settings, scratch):  # type: ignore[no-untype
         was = max(was, depth - fastest)
         target = max(remaining * was, was - slowest)
         scratch.target[k] = -1.0
-        if depth > target:
+        if depth > target and not scratch.released[k]:
             scratch.target[k] = target
             pressing += 1
     return pressing
 
 
 @compiled
-def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: ignore[no-untyped-def]
+def _write_grips(tables, count, valid, stiffness, friction, hardness, scratch):  # type: ignore[no-untyped-def]
     """Write tangential displacements of contacts to `scratch.slip`, and `scratch.grip` in N/m."""
     mu, h, root, motions, loads, places = friction
     for k in range(count):
@@ -140,7 +149,8 @@ def _write_grips(tables, count, valid, stiffness, friction, scratch):  # type: i
         along = x * p + y * q + z * r
         x, y, z = x - along * p, y - along * q, z - along * r
         # The normal force is at most that at the end of the step.
-        push = stiffness * tables.areas[v] * (scratch.depth[k] - scratch.target[k])
+        push = min(stiffness * tables.areas[v], hardness[o])
+        push *= scratch.depth[k] - scratch.target[k]
         speed = math.sqrt(x * x + y * y + z * z) / h
         scratch.grip[k] = friction_weight(mu, min(loads[o, v], push), speed) / h
         scratch.slip[k, 0], scratch.slip[k, 1], scratch.slip[k, 2] = x, y, z
@@ -190,9 +200,10 @@ def _add_scaled(factors, row, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiffness, force):  # type: ignore[no-untyped-def]
+def _add_group(tables, group, begin, end, hardness, frames, system, scratch, stiffness, force):  # type: ignore[no-untyped-def]
     """Add stiffness and force of the contacts `begin` to `end`, which are of one group."""
-    width = tables.width[group]
+    root, coupling, blas = system
+    width, columns = tables.width[group], tables.columns[group]
     product = scratch.product
     product[: width * width] = 0
     most = max(1, MOST_PRODUCTS // (width * width))
@@ -201,9 +212,15 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
         if scratch.target[k] < 0:
             continue
         x, y, z = scratch.normal[k, 0], scratch.normal[k, 1], scratch.normal[k, 2]
-        scale = math.sqrt(hardness * tables.areas[scratch.vertex[k]])
+        o = scratch.obstacle[k]
+        scale = math.sqrt(min(hardness * tables.areas[scratch.vertex[k]], coupling.hardness[o]))
         push = scale * (scratch.depth[k] - scratch.target[k])
-        _add_line(tables, group, k, (x, y, z), scale, push, frames, filled, scratch, force)
+        line = _add_line(tables, group, k, (x, y, z), scale, push, frames, filled, scratch, force)
+        free = coupling.free[o]
+        if free >= 0:
+            add_line(
+                coupling, free, root, scratch.place[k], (x, y, z), (scale, push), line, columns
+            )
         filled += 1
         if filled == most:
             _subtract_products(blas, width, filled, scratch.lines, product)
@@ -213,14 +230,17 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
         scale, slip = math.sqrt(scratch.grip[k]), scratch.slip[k]
         for tangent in _along(x, y, z):
             push = -scale * (slip[0] * tangent[0] + slip[1] * tangent[1] + slip[2] * tangent[2])
-            _add_line(tables, group, k, tangent, scale, push, frames, filled, scratch, force)
+            line = _add_line(tables, group, k, tangent, scale, push, frames, filled, scratch, force)
+            if free >= 0:
+                add_line(
+                    coupling, free, root, scratch.place[k], tangent, (scale, push), line, columns
+                )
             filled += 1
             if filled == most:
                 _subtract_products(blas, width, filled, scratch.lines, product)
                 filled = 0
     if filled > 0:
         _subtract_products(blas, width, filled, scratch.lines, product)
-    columns = tables.columns[group]
     for i in range(width):
         if columns[i] < 0:
             continue
@@ -232,7 +252,9 @@ def _add_group(tables, group, begin, end, hardness, frames, blas, scratch, stiff
 
 @compiled
 def _add_line(tables, group, k, direction, scale, push, frames, place, scratch, force):  # type: ignore[no-untyped-def]
-    """Write a contact's scaled row along a direction as line `place`; add push · row to `force`."""
+    """Write a contact's scaled row along a direction as line `place`, add push · row to `force`,
+    and return the line.
+    """
     width, columns = tables.width[group], tables.columns[group]
     line = scratch.lines[place * width : (place + 1) * width]
     _write_line(tables, group, k, direction, frames, scratch, line)
@@ -240,6 +262,7 @@ def _add_line(tables, group, k, direction, scale, push, frames, place, scratch, 
         line[j] *= scale
         if columns[j] >= 0:
             force[columns[j]] += push * line[j]
+    return line
 
 
 @compiled

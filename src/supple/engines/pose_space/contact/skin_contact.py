@@ -5,18 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from supple.arrays import Floats, Ints, Singles
-from supple.checks import numbers
+from supple.engines.common.contact.colliders import ColliderShapes, checked_distances
+from supple.engines.common.contact.free_objects import FreeObjects
+from supple.engines.common.contact.readings import Contacts
 from supple.engines.pose_space.contact.contact_tables import ContactScratch, contact_tables
 from supple.engines.pose_space.contact.obstacle_detection import (
     ContactResult,
-    RootFrameObstacles,
+    change_since,
     list_contacts,
     longest_displacement,
     mark_near,
     predict,
+    release_pulling,
     write_depths,
 )
-from supple.engines.pose_space.contact.penalty import FrictionInputs, PenaltySettings, add_contacts
+from supple.engines.pose_space.contact.penalty import (
+    FrictionInputs,
+    PenaltySettings,
+    add_contacts,
+    to_origin,
+)
 from supple.engines.pose_space.runtime import RuntimeModel
 from supple.engines.pose_space.skin import displace_carriers, interpolate_skin, rotate_carriers
 from supple.engines.pose_space.state import ContactMemory
@@ -37,17 +45,19 @@ G = 9.80665
 #: modes than contacts, and stiffer springs oscillate: a bar of 24 modes at steps of 1/10 to 1/300 s
 #: comes to rest with 3·10³, but not always with 10⁴.
 HARDEST = 3e3
-#: Tolerance of the length of a unit normal.
-UNIT = 1e-3
 
 
 class SkinContact:
-    """Contact of a model's skin, in any state, with one or more obstacles; one per thread."""
+    """Contact of a model's skin, in any state, with obstacles and objects; one per thread."""
 
     def __init__(
-        self, runtime: RuntimeModel, options: StepOptions, obstacles: tuple[Obstacle, ...]
+        self,
+        runtime: RuntimeModel,
+        options: StepOptions,
+        obstacles: tuple[Obstacle, ...],
+        objects: FreeObjects,
     ) -> None:
-        self._runtime, self._options = runtime, options
+        self._runtime, self._options, self.objects = runtime, options, objects
         self._tables = contact_tables(runtime)
         h, size = options.dt, runtime.size
         stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
@@ -65,29 +75,34 @@ class SkinContact:
         self._going = np.zeros(runtime.n_modes)
         #: Whether `rest` is the skin at the pose of the stepper.
         self.placed = False
-        self._in_root, self._root = RootFrameObstacles(), np.eye(4)
+        self.shapes, self._root = ColliderShapes(), np.eye(4)
+        self._kinds: tuple[int, ...] = ()
         self._friction = options.friction
         self.set_obstacles(obstacles)
 
     def set_obstacles(self, obstacles: tuple[Obstacle, ...]) -> None:
-        """Replace the obstacles; if number and kinds stay, they count as the old ones, moved."""
-        kinds = self._in_root.kinds
-        self._in_root.set(obstacles)
-        if self._in_root.kinds != kinds:
+        """Replace the obstacles; if number and kinds of all colliders stay, they count as moved."""
+        self.shapes.set(obstacles, self.objects.objects)
+        self._names = tuple(map(self.shapes.name, range(self.shapes.n_outside)))
+        kinds = *self.shapes.kinds, len(obstacles)
+        if self._kinds != kinds or len(self.objects.coupling.free) != len(self.shapes.kinds):
+            self._kinds = kinds
             self._make_arrays()
 
     def _make_arrays(self) -> None:
         self.placed, n = False, len(self._tables.carriers)
-        count, modes = len(self._in_root.kinds), self._runtime.n_modes
+        count, modes = len(self.shapes.kinds), self._runtime.n_modes
+        self.objects.fit(count, self.shapes.n_obstacles, SETTLING / self._options.dt)
         self._scratch = ContactScratch.of(self._tables, count, modes, self._friction > 0)
-        others = len(self._in_root.others)
+        self._wrenches = np.zeros((self.objects.motion.size // 6, 6))
+        others = len(self.shapes.others)
         self._gaps, self._normals = np.zeros((others, n)), np.zeros((others, n, 3))
         self._world = np.zeros((n if others else 0, 3), np.float32)
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """Obstacles of the skin."""
-        return self._in_root.obstacles
+        """Obstacles of the skin, without objects."""
+        return self.shapes.colliders[: self.shapes.n_obstacles]
 
     @property
     def friction(self) -> float:
@@ -118,17 +133,23 @@ class SkinContact:
         farthest = predict(q, v, self._options.dt, blend, self._runtime.peaks, z, self._going)
         placement.place_surface(scratch.rest)
         self.placed = True
-        self._in_root.update_places(root)
-        self._root[:], shapes = root, self._in_root.shapes
-        if not mark_near(*shapes, self._spread * farthest, scratch):
+        self._root[:], shapes, bounds = root, self.shapes.in_root, self.shapes.bounds
+        self.shapes.place()
+        self.objects.begin(self.shapes, self._options.method, self._options.dt)
+        self.shapes.update_places(root)
+        if not mark_near(shapes, bounds, self._spread * farthest, scratch):
             return
         self._displace(work)
-        self._evaluate_others(root, work)
+        try:
+            self._evaluate_others(root, work)
+        except SuppleError:
+            self.objects.motion.go_back()
+            raise
         reach = self._spread * longest_displacement(scratch.going)
         farthest = self._spread * longest_displacement(work.skin.carriers)
-        if mark_near(*shapes, farthest + reach, scratch):
-            tables, u, gaps, normals = self._tables, work.skin.carriers, self._gaps, self._normals
-            self._count = list_contacts(tables, u, reach, *shapes, root, gaps, normals, scratch)
+        if mark_near(shapes, bounds, farthest + reach, scratch):
+            skin, others = (self._tables, work.skin.carriers), (self._gaps, self._normals)
+            self._count = list_contacts(*skin, reach, shapes, bounds, root, *others, scratch)
 
     def _displace(self, work: Workspace) -> None:
         """Write displacements of the carriers, and their displacements in this step alone."""
@@ -141,12 +162,13 @@ class SkinContact:
 
     def press(self, memory: ContactMemory, work: Workspace, blas: Ints) -> None:
         """Add penalty forces and stiffness of the contacts to the system."""
-        obstacles, rubs = self._in_root, self._friction > 0
-        memory.fit(obstacles.kinds, len(self._tables.carriers), rubs)
+        shapes, rubs, objects = self.shapes, self._friction > 0, self.objects
+        objects.clear()
+        memory.fit(self._kinds, len(self._tables.carriers), rubs)
         if rubs:
-            obstacles.update_motions(self._root)
+            shapes.update_motions(self._root)
         system, dt, rubbed = work.system, self._options.dt, (memory.loads, memory.places)
-        friction = FrictionInputs(self._friction, dt, self._root, obstacles.motions, *rubbed)
+        friction = FrictionInputs(self._friction, dt, self._root, shapes.motions, *rubbed)
         memory.count = system.pressing[0] = add_contacts(
             self._tables,
             self._count,
@@ -156,29 +178,71 @@ class SkinContact:
             memory.known,
             self._settings,
             friction,
+            objects.coupling,
             blas,
             self._scratch,
             system.contact,
             system.external,
         )
+        if objects.any_free:
+            law, gravity = (self._friction, dt), self._options.acting_gravity
+            objects.condense(shapes, law, gravity, system.contact, system.external)
+        if memory.count:
+            to_origin(system.contact, self._scratch.z, system.external)
+
+    def pulls(self, q: Floats, work: Workspace) -> bool:
+        """Release contacts with free objects that pull in the solution; return whether any does."""
+        scratch, objects = self._scratch, self.objects
+        change_since(work.blend.column_scale, q, scratch.z, scratch.change)
+        objects.respond(scratch.change)
+        pressed = self._tables, self._count, work.skin.frames
+        return self._count > 0 and bool(
+            release_pulling(*pressed, objects.coupling, self._root, scratch)
+        )
 
     def remember(self, memory: ContactMemory, q: Floats, work: Workspace, lost: bool) -> None:
-        """Store contacts after the step in `memory`; mark them unknown if the state was `lost`."""
-        memory.known = not lost
-        if lost:
-            return
-        write_depths(
-            self._tables,
-            self._count,
-            *self._in_root.shapes,
-            self._settings.stiffness,
-            work.skin.frames,
-            work.blend.column_scale,
-            q,
-            self._root,
-            self._scratch,
-            ContactResult(memory.depths, memory.loads, memory.places, memory.force),
-        )
+        """Store contacts after the step in `memory`; mark them unknown if the state was `lost`.
+
+        Objects move by the opposite of the forces on the skin.
+        """
+        memory.known, objects = not lost, self.objects
+        self._wrenches[:], memory.forces[:] = 0.0, 0.0
+        if not lost:
+            if not objects.any_free:
+                scratch = self._scratch
+                change_since(work.blend.column_scale, q, scratch.z, scratch.change)
+            write_depths(
+                self._tables,
+                self._count,
+                self.shapes.in_root,
+                self._settings.stiffness,
+                work.skin.frames,
+                objects.coupling,
+                self._root,
+                self._scratch,
+                ContactResult(
+                    memory.depths, memory.loads, memory.places, memory.forces, self._wrenches
+                ),
+            )
+        if objects.any_free:
+            objects.finish(self._wrenches)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of obstacles and objects."""
+        return self._names
+
+    def contacts(self) -> Contacts:
+        """Return the contacts of the last step."""
+        scratch = self._scratch
+        active = np.flatnonzero(scratch.target[: self._count] >= 0)
+        points, root = scratch.vertex[active].astype(np.int64), self._root
+        places = scratch.place[active].astype(np.float64) @ root[:3, :3].T + root[:3, 3]
+        along = scratch.normal[active].astype(np.float64) @ root[:3, :3].T
+        forces = scratch.forces[active]
+        pressures = np.einsum("ci,ci->c", along, forces) / self._tables.areas[points]
+        colliders = scratch.obstacle[active].astype(np.int64)
+        return Contacts(points, places, forces, pressures, colliders)
 
     def _evaluate_others(self, root: Floats, work: Workspace) -> None:
         """Evaluate distances of the skin to obstacles of other types, in the world."""
@@ -186,8 +250,9 @@ class SkinContact:
             return
         self._world[:] = self._scratch.rest
         interpolate_skin(self._runtime.skin, work.skin.carriers, root, work.skin, self._world)
-        for row, obstacle in enumerate(self._in_root.others):
-            self._gaps[row], self._normals[row] = _distances(obstacle, self._world)
+        world = self._world.astype(np.float64)
+        for row, k in enumerate(self.shapes.others):
+            self._gaps[row], self._normals[row] = checked_distances(self.shapes.colliders[k], world)
 
 
 def usual_stiffness(runtime: RuntimeModel) -> float:
@@ -205,28 +270,3 @@ def _mass_and_area(runtime: RuntimeModel) -> tuple[float, float]:
     model = runtime.model
     mass = (model.mesh.volumes() * np.asarray(model.density, np.float64)).sum()
     return float(mass), float(model.surface.areas().sum())
-
-
-def _distances(obstacle: Obstacle, points: Singles) -> tuple[Floats, Floats]:
-    """Return checked distances (n̄,) and normals (n̄, 3) by a user's obstacle.
-
-    Normals are checked only inside, where they are used.
-    """
-    what = f"obstacle {type(obstacle).__name__}"
-    try:
-        gaps, normals = obstacle.distances(points.astype(np.float64))
-    except Exception as error:
-        raise SuppleError(f"{what}: its method distances failed: {error}") from error
-    gaps, normals = numbers(f"distances of {what}", gaps), numbers(f"normals of {what}", normals)
-    if gaps.shape != points.shape[:1] or normals.shape != points.shape:
-        raise SuppleError(
-            f"{what} returned distances {gaps.shape} and normals {normals.shape} for "
-            f"{len(points)} points; expected {points.shape[:1]} and {points.shape}"
-        )
-    if not (gaps > -np.inf).all():  # infinite distances outside are valid
-        raise SuppleError(f"{what} returned a distance that is not a number")
-    inside = gaps < 0
-    lengths = np.linalg.norm(normals[inside], axis=1)
-    if not (np.abs(lengths - 1) < UNIT).all():
-        raise SuppleError(f"{what} returned normals that are not of length 1")
-    return gaps, normals

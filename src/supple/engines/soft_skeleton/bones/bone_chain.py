@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
-from supple.maths.small_matrices import times, times_transposed
+from supple.maths.small_matrices import straighten, times, times_transposed, write_exponential
 
 
 class BoneChain:
@@ -146,41 +146,6 @@ def _rotate(parents: Ints, before: Floats, by: Floats, rotations: Floats) -> Non
         product[:] = rotations[j]
         times(rotations[p], product, rotations[j])
         straighten(rotations[j], product)
-
-
-@compiled_fused
-def straighten(R: Floats, scratch: Floats) -> None:
-    """Orthonormalise R up to rounding: R ← R (3 − RᵀR) / 2.
-
-    A bone's rotation is a product over all bones above it; without this, rounding errors grew
-    tenfold with every change of a chain of twelve bones.
-    """
-    for i in range(3):
-        for k in range(3):
-            inner = R[0, i] * R[0, k] + R[1, i] * R[1, k] + R[2, i] * R[2, k]
-            scratch[i, k] = (1.5 if i == k else 0.0) - 0.5 * inner
-    for i in range(3):
-        a, b, c = R[i, 0], R[i, 1], R[i, 2]
-        for k in range(3):
-            R[i, k] = a * scratch[0, k] + b * scratch[1, k] + c * scratch[2, k]
-
-
-@compiled_fused
-def write_exponential(vector: Floats, out: Floats) -> None:
-    """Write exp([v]×) by Rodrigues' formula."""
-    x, y, z = vector[0], vector[1], vector[2]
-    square = x * x + y * y + z * z
-    if square < 1e-8:
-        sine, versine = 1.0 - square / 6.0, 0.5 - square / 24.0
-    else:
-        angle = math.sqrt(square)
-        sine, versine = math.sin(angle) / angle, (1.0 - math.cos(angle)) / square
-    out[0, 0] = 1.0 - versine * (y * y + z * z)
-    out[1, 1] = 1.0 - versine * (x * x + z * z)
-    out[2, 2] = 1.0 - versine * (x * x + y * y)
-    out[0, 1], out[1, 0] = versine * x * y - sine * z, versine * x * y + sine * z
-    out[0, 2], out[2, 0] = versine * x * z + sine * y, versine * x * z - sine * y
-    out[1, 2], out[2, 1] = versine * y * z - sine * x, versine * y * z + sine * x
 
 
 @compiled

@@ -11,6 +11,9 @@ import scipy.sparse as sp
 
 from supple.arrays import Floats, Ints, Singles
 from supple.dynamics.rigid_object import RigidObject
+from supple.engines.common.contact.colliders import ColliderShapes, checked_distances
+from supple.engines.common.contact.object_motion import ObjectMotion, object_hardness
+from supple.engines.common.contact.readings import Contacts
 from supple.engines.common.state import State
 from supple.engines.soft_skeleton.bones.body_points import BodyPoints
 from supple.engines.soft_skeleton.bones.bone_chain import BoneChain
@@ -22,7 +25,6 @@ from supple.engines.soft_skeleton.contact.body_geometry import (
 )
 from supple.engines.soft_skeleton.contact.contact_rows import update_anchors
 from supple.engines.soft_skeleton.contact.forces import add_contacts, apply_change, sum_forces
-from supple.engines.soft_skeleton.contact.object_motion import ObjectMotion
 from supple.engines.soft_skeleton.contact.search import (
     FINEST,
     SELF_CONTACT_POINTS,
@@ -40,24 +42,20 @@ from supple.engines.soft_skeleton.contact.start_overlaps import StartOverlaps
 from supple.engines.soft_skeleton.contact.tables import (
     Colliders,
     ContactLaw,
-    Contacts,
     ContactSet,
     ObjectSamples,
     add_normal_forces,
     empty_contact_set,
     empty_contact_system,
-    half_extents,
     skin_contacts,
     skin_flesh,
 )
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
-from supple.mesh.obstacles import OTHER, Capsule, Obstacle
-from supple.mesh.shape_tables import PlacedShape, place_shapes, shape_tables
+from supple.mesh.obstacles import Capsule, Obstacle
+from supple.mesh.shape_tables import shape_tables
 
 #: Pressure in Pa per metre of depth: a person's weight on a hand's width sinks in by 0.6 mm.
 HARDNESS = 5e7
-#: Frequency in Hz of a free object on its contact spring: it sinks in by 0.15 mm.
-OBJECT_FREQUENCY = 40.0
 #: Subdivisions of the skin's edges, times the collider's radius over the edge length.
 CUT = 4.0
 #: Largest number of sub-steps for fast objects.
@@ -114,6 +112,7 @@ class BodyContact:
         self._touched, self._contacts = np.zeros(n, bool), empty_contact_set(n)
         self._flesh = skin_flesh(model)
         self.motion, self._damping, self._deepest = ObjectMotion(()), 0.0, 0.0
+        self._places = ColliderShapes()
         self.objects: tuple[RigidObject, ...] = ()
         self._first: list[tuple[Floats, ...]] = []
         self._kinds: tuple[Any, ...] = (None,)
@@ -128,19 +127,18 @@ class BodyContact:
         if before != self.objects:
             states = [(each.place, each.velocity, each.spin) for each in self.objects]
             self._first = [tuple(value.copy() for value in state) for state in states]
-        listed: tuple[Any, ...] = (*self.obstacles, *self.objects, *capsules)
         free_objects = [each for each in self.objects if not each.kinematic]
         self.motion = ObjectMotion(free_objects)
-        self._shapes = shape_tables(listed)
+        self._places.set(self.obstacles, self.objects, capsules)
+        self._shapes = self._places.world
         o, first = len(self.obstacles), len(self.obstacles) + len(self.objects)
         self._first_object, self._first_bone = o, first
-        count = len(listed)
+        count = len(self._shapes.kinds)
         free, bone_of, hardness = np.full(count, -1), np.full(count, -1), np.zeros(count)
         bone_of[first:] = bones
         for k, rigid in enumerate(self.objects):
             if not rigid.kinematic:
-                hardness[o + k] = rigid.mass * (2 * np.pi * OBJECT_FREQUENCY) ** 2
-                hardness[o + k] /= min(len(rigid.samples), 4)
+                hardness[o + k] = object_hardness(rigid)
                 free[o + k] = self.motion.objects.index(rigid)
         counts = [0 if each.kinematic else len(each.samples) for each in self.objects]
         owners = np.repeat(np.arange(o, first), counts)
@@ -164,18 +162,15 @@ class BodyContact:
         )
         self._sums = np.zeros((len(self.model.parents), 4)), np.zeros((count, 4))
         cuts = np.ones(count, np.int64)
-        extents = np.array([half_extents(each) for each in listed]).reshape(-1, 2)
+        extents = self._places.half_extents
         self._thin = extents[:, 0]
         if first:
             finest = np.ceil(np.minimum(CUT * self._edge / extents[:first, 1], FINEST))
             cuts[:first] = np.maximum(finest, 1)
         first_part = len(self.model.skin.rest) + len(self._samples.radii)
         self._skin = self._skin._replace(shapes=self._shapes, cuts=cuts, first_part=first_part)
-        # Obstacles that implement distances() alone.
-        self._others = [k for k in range(o) if self._shapes.kinds[k] == OTHER]
+        self._others = [k for k in self._places.others if k < o]
         self.nothing = count == 0
-        placed = any(isinstance(each, PlacedShape) for each in self.obstacles)
-        self._placed = self.obstacles if placed else ()
         kinds = (*self._shapes.kinds, o, len(self._samples.radii), self.motion.size)
         if kinds != self._kinds:  # otherwise friction anchors stay
             self._kinds = kinds
@@ -220,6 +215,11 @@ class BodyContact:
         free = (self.model.areas > 0) & ~self._touched
         self.overlaps.measure(self.obstacles, skin.x + self.indentation, free, driven, refuse)
         self._touched[:] = False
+
+    def check_others(self, skin: BodyPoints) -> None:
+        """Raise an error before a step if an obstacle's own method distances() fails."""
+        for k in self._others:
+            checked_distances(self.obstacles[k], skin.x + self.indentation)
 
     def begin(self, h: float) -> None:
         """Begin a stage of h seconds: mark all contacts as not released."""
@@ -295,7 +295,7 @@ class BodyContact:
         if self.nothing:
             return
         shapes, o, first = self._shapes, self._first_object, self._first_bone
-        place_shapes(shapes, self._placed)
+        self._places.place()
         at = 0
         for k, rigid in enumerate(self.objects):
             free = self._colliders.objects[o + k]
@@ -353,7 +353,8 @@ class BodyContact:
 
     def _find_by_distances(self, collider: int, skin: SearchedSkin) -> None:
         """Find contacts with an obstacle that implements distances() alone."""
-        gaps, normals = self.obstacles[collider].distances(skin.x + self.indentation)
+        obstacle = self.obstacles[collider]
+        gaps, normals = checked_distances(obstacle, skin.x + self.indentation)
         self._contacts.nearest[0] = min(self._contacts.nearest[0], max(gaps.min(), 0.0))
         gaps = gaps - np.einsum("ni,ni->n", normals, self.indentation) + skin.starts[collider]
         add_distance_contacts(self._contacts, skin, collider, gaps, normals)
@@ -417,20 +418,14 @@ class BodyContact:
             "contact_force": outside[touched, :3].sum(axis=0),
             "penetration": self._deepest,
             "parts": {self.model.bones[part]: by_part[part, :3].copy() for part in parts},
-            "things": {self._name(k): outside[k, :3].copy() for k in touched.tolist()},
+            "things": {self._places.name(k): outside[k, :3].copy() for k in touched.tolist()},
         }
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the colliders: obstacles, objects, and bones of the body itself."""
         bones = [self.model.bones[bone] for bone in self._parts[1]]
-        return (*map(self._name, range(self._first_bone)), *bones)
-
-    def _name(self, collider: int) -> str:
-        if collider < self._first_object:
-            return f"obstacle {collider}"
-        number = collider - self._first_object
-        return self.objects[number].name or f"object {number}"
+        return (*map(self._places.name, range(self._first_bone)), *bones)
 
     def pressure(self) -> Floats:
         """Return the pressure on the skin, (n̄,) in Pa."""

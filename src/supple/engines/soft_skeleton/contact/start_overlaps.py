@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
+from supple.engines.common.contact.colliders import checked_distances
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.errors import SuppleError, warn
 from supple.mesh.obstacles import Obstacle
@@ -56,7 +57,7 @@ class StartOverlaps:
         """
         size = self._model.surface.size
         for k, obstacle in enumerate(obstacles):
-            depths = np.where(free, -obstacle.distances(skin)[0], 0.0)
+            depths = np.where(free, -checked_distances(obstacle, skin)[0], 0.0)
             v, deepest = int(depths.argmax()), float(depths.max())
             if deepest <= 0.0:
                 continue

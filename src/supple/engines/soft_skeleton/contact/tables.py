@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from supple.arrays import Bools, Floats, Ints, ShortInts, Singles
 from supple.compiled.simd import LANES
+from supple.engines.common.contact.readings import Contacts
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.linalg.sparse import same_entries
-from supple.mesh.distance_field import Solid
-from supple.mesh.obstacles import Box, Capsule, Convex, Sphere
-from supple.mesh.shape_tables import PlacedShape
 
 #: Starts, indices and values of a sparse matrix.
 SparseArrays = tuple[Ints, ShortInts, Singles]
@@ -35,27 +31,6 @@ class Colliders(NamedTuple):
     translations: Floats  # (colliders, 3) from local axes to the world
     hardness: Floats  # (colliders,) contact stiffness of free objects, N/m; 0 for others
     moves: Floats  # (colliders, 3) displacement of kinematic objects since the step began
-
-
-class Contacts(NamedTuple):
-    """Contacts of the skin in a step."""
-
-    points: Ints
-    """(c,) nearest vertices of the skin."""
-    places: Floats
-    """(c, 3) positions in the world, in m."""
-    forces: Floats
-    """(c, 3) forces on the body, in N."""
-    pressures: Floats
-    """(c,) pressures on the skin, in Pa."""
-    colliders: Ints
-    """(c,) indices of the colliders: obstacles, then objects, then bones."""
-
-    @property
-    def things(self) -> Ints:
-        """Old name of `colliders`."""
-        warnings.warn("things is deprecated; use colliders", DeprecationWarning, stacklevel=2)
-        return self.colliders
 
 
 class SkinFlesh(NamedTuple):
@@ -234,23 +209,6 @@ def csc_arrays(motion: Sequence[sp.csr_array]) -> SparseArrays:
     columns = same_entries([sp.csr_array(each.T) for each in motion])
     values = np.column_stack([each.data for each in columns]).astype(np.float32)
     return columns[0].indptr.astype(np.int64), columns[0].indices.astype(np.int32), values
-
-
-def half_extents(collider: Any) -> tuple[float, float]:
-    """Return the two smallest half extents of a collider in m, infinite for a plane."""
-    shape = collider.shape if isinstance(collider, PlacedShape) else collider
-    if isinstance(shape, Sphere | Capsule):
-        return shape.radius, shape.radius
-    if isinstance(shape, Box):
-        thin, wide, _ = np.sort(shape.half)
-        return float(thin), float(wide)
-    if isinstance(shape, Convex | Solid):
-        points = shape.points if isinstance(shape, Convex) else shape.surface.vertices
-        # Along the two principal axes of least variance.
-        centred = points - points.mean(axis=0)
-        thin, wide = np.ptp(centred @ np.linalg.eigh(centred.T @ centred)[1][:, :2], axis=0) / 2
-        return max(float(thin), 1e-4), max(float(wide), 1e-4)
-    return math.inf, math.inf
 
 
 def skin_contacts(contacts: ContactSet, system: ContactSystem, count: int) -> Contacts:

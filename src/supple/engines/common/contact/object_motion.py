@@ -1,4 +1,4 @@
-"""Motion of free rigid objects in the system of a soft skeleton."""
+"""Motion of free rigid objects in the system of a body."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from supple.compiled.jit import compiled
 from supple.dynamics.integrators import Integrator
 from supple.dynamics.rigid_object import RigidObject
 from supple.engines.common.stage_history import History
-from supple.engines.soft_skeleton.bones.bone_chain import straighten, write_exponential
-from supple.maths.small_matrices import times
+from supple.maths.small_matrices import straighten, times, write_exponential
 
 #: Number of equal point masses, on the principal axes, that have the moments of an object.
 POINTS = 6
 #: Change of velocity in m/s within a step that counts as an impact.
 ROUGH = 0.3
+#: Frequency in Hz of a free object on its contact spring: it sinks in by 0.15 mm.
+FREQUENCY = 40.0
 
 
 class ObjectMotion:
@@ -107,12 +108,16 @@ class ObjectMotion:
             rate = 1 / self._tau**2
             _add_terms(self.masses, *positions, rate, gravity, first, gradient, hessian)
 
-    def finish(self) -> None:
-        """End the stage, and write places and velocities to the objects."""
+    def finish(self, impact: bool = False) -> None:
+        """End the stage, and write places and velocities to the objects.
+
+        After an impact, which large changes of velocity show as well, the multistep history
+        restarts.
+        """
         if not self.objects:
             return
         self._world.finish(self._x, self._tau)
-        self._world.restart_where_rough(self._h, ROUGH)
+        self._world.restart_where_rough(self._h, 0.0 if impact else ROUGH)
         inertia = self.masses, self._mobilities, self.centres
         _write_rates(*inertia, self._x, self._world.v, self.rotations, self._rate)
         self._write_objects()
@@ -122,6 +127,11 @@ class ObjectMotion:
             rigid.put(self.centres[k], self.rotations[k])
             self.centres[k] = rigid.centre
             rigid.velocity[:], rigid.spin[:] = self._rate[k, :3], self._rate[k, 3:]
+
+
+def object_hardness(rigid: RigidObject) -> float:
+    """Return the stiffness in N/m of one contact of a free object that rests on a few."""
+    return rigid.mass * (2 * np.pi * FREQUENCY) ** 2 / min(len(rigid.samples), 4)
 
 
 def _points(rigid: RigidObject) -> Floats:
