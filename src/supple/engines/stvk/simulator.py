@@ -15,18 +15,21 @@ from supple.engines.stvk.body_simulator import (
     BodySimulator,
     StvkStep,
     acceleration_by,
+    check_step_size,
     check_trace,
     coefficient_arrays,
     finite_weight,
     first_acceleration,
+    largest_change,
     surface_arrays,
-    tolerance,
 )
 from supple.engines.stvk.cubic_model import CubicModel, Forces
 from supple.engines.stvk.inversion_watch import WatchArrays
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.stvk_step import (
     ACCELERATION,
+    CONVERGED,
+    FACTORISED,
     POSITION,
     STATE_ROWS,
     VELOCITY,
@@ -49,9 +52,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     dt
         Time step in s.
     integrator
-        ``"newmark"`` (β = ¼, γ = ½: second order, conserves energy of resolved motion) or
-        ``"backward-euler"`` (damps fast motion most); any integrator that is `trapezoidal` in
-        `supple.dynamics.integrators`.
+        ``"newmark"`` (β = ¼, γ = ½: second order, conserves energy of resolved motion),
+        ``"backward-euler"`` (damps fast motion most), any other integrator that is `trapezoidal`
+        in `supple.dynamics.integrators`, or ``"central-differences"`` (explicit: Newmark's method
+        with β = 0 and γ = ½, for steps shorter than 2/ω of the fastest mode).
     iterations
         Largest number of Newton iterations of a step, up to 1000. One is the paper's choice for
         real time; several end at convergence.
@@ -61,6 +65,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         Rayleigh damping, in 1/s and s.
     gravity
         In m/s²; by default none, as the rest shape usually includes it.
+    tolerance
+        Iterations end when one moves no vertex by more than this fraction of the body's size.
+    newmark
+        β and γ of integrator ``"newmark"``; by default (¼, ½). γ above ½ damps fast motion.
 
     Notes
     -----
@@ -91,12 +99,14 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._exchange(model)
 
     def _exchange(self, model: StvkModel | CubicModel) -> None:
+        check_step_size(model, self._settings)
         coefficients = coefficient_arrays(model, self._dtype)
         weight = finite_weight(model, self._gravity)
         at, moving = self._state[[POSITION, VELOCITY]]
         acceleration = first_acceleration(model, weight, self._settings, at, moving)
-        self.model, self._settings[4] = model, tolerance(model)
-        self._system = padded_identity(model.modes)
+        self.model = model
+        self._settings[CONVERGED] = largest_change(model, self._tolerance)
+        self._system, self._counts[FACTORISED] = padded_identity(model.modes), 0
         self._watch = WatchArrays.of(model, weight)
         self._arrays = StepArrays(
             self._settings, self._counts, *coefficients, self._state, self._system, self._watch
