@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,8 @@ from supple.checks import checked_array, numbers, shown
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.material import Material
 from supple.engines.stvk.bases import derivative_basis, fixed_vertices, free_vertices, mode_basis
+from supple.engines.stvk.measured_basis import measured_basis
+from supple.engines.stvk.sketch import pulled_basis
 from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
@@ -20,36 +22,50 @@ from supple.mesh.hex_embedding import embed_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
-from supple.progress import PartDone
+from supple.progress import PartDone, unreported
 
-BASES = ("derivatives", "modes")
+BASES = ("derivatives", "modes", "sketch")
 #: Relative squared size below which a column depends on the others.
 _DEPENDENT = 1e-12
+
+
+class BasisRequest(NamedTuple):
+    """Kind of a basis, number of its vectors, and number of linear modes, or None."""
+
+    kind: str = "derivatives"
+    modes: int = 20
+    linear: int | None = None
 
 
 def elastic_basis(
     mesh: TetMesh | HexMesh,
     material: Material,
-    modes: int,
+    request: BasisRequest,
     fixed: ArrayLike,
-    kind: str,
     order: int,
     progress: PartDone | None = None,
 ) -> Floats:
     """Return a mass-orthonormal basis (n, 3, modes) of a body held at `fixed` vertices."""
+    kind, modes, linear = request
     if not (isinstance(kind, str) and kind in BASES):
         raise SuppleError(f"no basis {shown(kind, 40)}; there are {', '.join(BASES)}")
+    if linear is not None and kind != "derivatives":
+        raise SuppleError(f'linear modes are for the basis "derivatives", not "{kind}"')
     body: ElasticBody | HexBody
     if isinstance(mesh, TetMesh):
         body = ElasticBody(mesh, material)
     else:
         body = HexBody(mesh, material, order=order)
+    report = progress or unreported
+    report(0.0)
     if kind == "modes":
-        if progress is not None:
-            progress(0.0)
         shapes = mode_basis(body, modes, fixed=fixed)
+    elif kind == "sketch":
+        shapes = pulled_basis(body, modes, fixed=fixed, progress=report)
+    elif linear is None:
+        shapes = measured_basis(body, material, order, modes, fixed=fixed, progress=report)
     else:
-        shapes = derivative_basis(body, modes, fixed=fixed, progress=progress)
+        shapes = derivative_basis(body, modes, fixed=fixed, linear=linear, progress=report)
     shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # exactly
     return shapes
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.engines.stvk.strain_points import StrainPoints
 from supple.linalg.blas import single_threaded
 
@@ -94,12 +94,12 @@ class RigidIntegrals:
         shapes = (shapes + shapes.T) / 2
         self.shapes[number] = shapes.reshape(3, r, 3, r).swapaxes(1, 2)
 
-    def truncate(self, modes: int) -> RigidIntegrals:
-        """Return the moments in the first `modes` columns of the basis."""
+    def with_columns(self, columns: Ints) -> RigidIntegrals:
+        """Return the moments in some columns of the basis."""
         return replace(
             self,
-            mixed=np.ascontiguousarray(self.mixed[..., :modes]),
-            shapes=np.ascontiguousarray(self.shapes[..., :modes, :modes]),
+            mixed=np.ascontiguousarray(self.mixed[..., columns]),
+            shapes=np.ascontiguousarray(self.shapes[..., columns[:, None], columns]),
         )
 
     def moments(self, density: Floats, weight_parts: Floats) -> RigidMoments:
