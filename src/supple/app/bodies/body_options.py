@@ -94,6 +94,8 @@ class BodyOptions:
     """Poisson's ratio, below 0.5; by default 0.4, or the file's."""
     density: float | None = None
     """Density in kg/m³; by default 1000, or the file's."""
+    mass: Literal["lumped", "consistent"] = "lumped"
+    """Mass matrix: diagonal, or consistent with the shape functions."""
     filling: Annotated[Filling, Parameter(name="*")] = field(default_factory=Filling)
     scale: float = 1.0
     """Metres per unit of the file: 0.001 for millimetres."""
@@ -103,7 +105,7 @@ class BodyOptions:
     def __post_init__(self) -> None:
         """Refuse invalid options before anything is read."""
         from supple.elastic.material import Material
-        from supple.engines.stvk.build import BASES
+        from supple.engines.stvk.build import BASES, MASSES
         from supple.engines.stvk.coefficients import MOST_MODES
 
         if self.modes is not None and not 1 <= self.modes <= MOST_MODES:
@@ -114,6 +116,8 @@ class BodyOptions:
             raise SuppleError(f"--linear-modes {self.linear_modes}; use 1 to {MOST_MODES}")
         if self.linear_modes is not None and self.basis != "derivatives":
             raise SuppleError(f"--linear-modes is for --basis derivatives, not {self.basis}")
+        if self.mass not in MASSES:
+            raise SuppleError(f"--mass {self.mass!r:.40}: use {', '.join(MASSES)}")
         _check_fixed(self.fixed)
         if self.young is not None and self.frequency is not None:
             raise SuppleError("--young and --frequency both set the stiffness; give one of them")

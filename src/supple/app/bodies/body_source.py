@@ -195,8 +195,8 @@ def _largest_piece(mesh: TetMesh) -> TetMesh:
     keep = labels == int(sizes.argmax())
     left_out = counted(int((~keep).sum()), "tet")
     warn(
-        f"the surface has several pieces; only the largest is kept: {left_out} left out; --pieces all"
-        " keeps them"
+        f"the surface has several pieces; only the largest is kept: {left_out} left out; "
+        "--pieces all keeps them"
     )
     used, tets = np.unique(mesh.tets[keep], return_inverse=True)
     return TetMesh(mesh.vertices[used], tets.reshape(-1, 4))

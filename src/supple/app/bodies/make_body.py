@@ -76,6 +76,7 @@ def made_body(
             fixed=fixed,
             basis=options.basis,
             linear=linear,
+            mass=options.mass,
             surface=source.surface,
             progress=lambda part: log.report(part, "coefficients"),
         )

@@ -55,7 +55,8 @@ class StvkStep(NamedTuple):
     """Seconds since the reset."""
     limits: tuple[str, ...]
     """``"stiffness"`` if the system was not positive definite and was shifted; ``"inversion"`` if
-    parts of the body are inverted, or the body is being restored."""
+    parts of the body are inverted, or the body is being restored; ``"equilibrium"`` if it rests in
+    a spurious equilibrium, see `StvkSimulator.spurious_distance`."""
     readings: Mapping[str, Any] = MappingProxyType({})
     """Results of the step by name; always empty for Saint Venant–Kirchhoff bodies."""
 

@@ -14,7 +14,7 @@ from supple.elastic.material import Material
 from supple.engines.stvk.bases import derivative_basis, fixed_vertices, free_vertices, mode_basis
 from supple.engines.stvk.measured_basis import measured_basis
 from supple.engines.stvk.sketch import pulled_basis
-from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints
+from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints, volume_matrix
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.embedding import embed
@@ -25,6 +25,8 @@ from supple.mesh.tets import TetMesh
 from supple.progress import PartDone, unreported
 
 BASES = ("derivatives", "modes", "sketch")
+#: Mass matrices: diagonal, or of the shape functions.
+MASSES = ("lumped", "consistent")
 #: Relative squared size below which a column depends on the others.
 _DEPENDENT = 1e-12
 
@@ -126,19 +128,26 @@ def _check_independent(shapes: Floats, masses: Floats) -> None:
 
 
 def mass_parts(
-    points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats
+    points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats, mass: str
 ) -> tuple[Floats, Floats]:
-    """Return UᵀMU (g, r, r) and UᵀM along each axis (g, 3, r) of g groups at 1 kg/m³, lumped."""
-    r = basis.shape[2]
-    mass, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
+    """Return UᵀMU (g, r, r) and UᵀM along each axis (g, 3, r) of g groups at 1 kg/m³."""
+    n, r = len(basis), basis.shape[2]
+    found, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
     for number in range(n_groups):
-        volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
-        weighed = volumes[:, None, None] * basis
+        volumes = volume_matrix(points.taken(np.flatnonzero(group == number)), mass)
+        weighed = (volumes @ basis.reshape(n, -1)).reshape(basis.shape)
         with single_threaded():  # the same bits for any number of cores
             product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
-        mass[number] = (product + product.T) / 2
+        found[number] = (product + product.T) / 2
         weight[number] = weighed.sum(axis=0)
-    return mass, weight
+    return found, weight
+
+
+def checked_mass_kind(mass: str) -> str:
+    """Return "lumped" or "consistent"; raise an error for anything else."""
+    if not (isinstance(mass, str) and mass in MASSES):
+        raise SuppleError(f"no mass {shown(mass, 40)}; there are {', '.join(MASSES)}")
+    return mass
 
 
 def surface_of(

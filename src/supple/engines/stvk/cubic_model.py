@@ -33,6 +33,8 @@ from supple.mesh.surface import SurfaceMesh
 #: Forces in N on a surface: (n̄, 3), or (3,) by vertices.
 Forces = ArrayLike | Mapping[int, ArrayLike]
 
+#: Iterations of an equilibrium, relative change at its end, and shortened iterations.
+_ITERATIONS, _CONVERGED, _CAREFUL = 60, 1e-8, 5
 #: Tolerance on the symmetry of a mass matrix, relative to its size.
 _ASYMMETRY = 1e-9
 
@@ -71,6 +73,34 @@ class PolynomialBody:
         at = self._reduced(q)
         k1, k2 = self._terms(at)
         return float(at @ _unpacked(self.tangent[:, 0] / 2 + k1 / 6 + k2 / 12, self.modes) @ at)
+
+    def equilibrium(self, load: ArrayLike, start: ArrayLike | None = None) -> Floats | None:
+        """Return q with f(q) = `load` (r,) by damped Newton's method; None if it is not found.
+
+        `start` is by default the rest shape, from which the load is applied in parts.
+        """
+        force = self._reduced(load)
+        if start is not None:
+            return self._nearest_equilibrium(force, self._reduced(start))
+        q: Floats | None = np.zeros(self.modes)
+        for part in (0.25, 0.5, 0.75, 1.0):
+            q = None if q is None else self._nearest_equilibrium(part * force, q)
+        return q
+
+    def _nearest_equilibrium(self, force: Floats, start: Floats) -> Floats | None:
+        q = start
+        for iteration in range(_ITERATIONS):
+            try:
+                change = np.linalg.solve(self.stiffness(q), force - self.force(q))
+            except np.linalg.LinAlgError:
+                return None
+            q = q + (change if iteration >= _CAREFUL else 0.7 * change)
+            largest = float(np.abs(q).max())
+            if not np.isfinite(largest):
+                return None
+            if np.abs(change).max() <= _CONVERGED * largest:
+                return q
+        return None
 
     def surface_at(self, q: ArrayLike) -> Singles:
         """Return X̄ + Ū q, the surface at q, (n̄, 3) float32."""

@@ -23,7 +23,7 @@ from supple.engines.stvk.bases import (
     masses_of,
 )
 from supple.engines.stvk.coefficients import stvk_parts
-from supple.engines.stvk.cubic_model import CubicModel, PolynomialBody
+from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.sketch import static_shapes
 from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints
 from supple.errors import SolverError
@@ -38,8 +38,6 @@ LOADS, REACH = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (1.0, 1.0)), 0.5
 MOST_VERTICES = 30_000
 #: Fractions of the progress after derivatives, and after static shapes.
 _DERIVATIVES_DONE, _STATICS_DONE = 0.3, 0.8
-#: Iterations of a reduced equilibrium, relative change at its end, and shortened iterations.
-_ITERATIONS, _CONVERGED, _CAREFUL = 60, 1e-8, 5
 
 
 def measured_basis(
@@ -126,8 +124,7 @@ def static_error(
     model = _polynomial(points, groups, basis)
     errors = []
     for load, truth in solved:
-        at = reduced_equilibrium(
-            model,
+        at = model.equilibrium(
             np.einsum("nkr,nk->r", basis, load),
             np.einsum("nkr,nk->r", basis, masses[:, None] * truth),
         )
@@ -143,20 +140,3 @@ def _polynomial(points: StrainPoints, groups: MaterialGroups, basis: Floats) -> 
     mu, lam = lame_parameters(groups.young, groups.poisson)
     weights = np.column_stack([lam, mu])
     return CubicModel(np.tensordot(weights, parts, axes=2))
-
-
-def reduced_equilibrium(model: PolynomialBody, load: Floats, start: Floats) -> Floats | None:
-    """Return q with f(q) = `load` by damped Newton's method from `start`; None without success."""
-    q = start
-    for iteration in range(_ITERATIONS):
-        try:
-            change = np.linalg.solve(model.stiffness(q), load - model.force(q))
-        except np.linalg.LinAlgError:
-            return None
-        q = q + (change if iteration >= _CAREFUL else 0.7 * change)
-        largest = float(np.abs(q).max())
-        if not np.isfinite(largest):
-            return None
-        if np.abs(change).max() <= _CONVERGED * largest:
-            return q
-    return None

@@ -18,6 +18,7 @@ from supple.engines.common.model_file import AGAIN, STVK_FORMAT, StoredModel
 from supple.engines.stvk.build import (
     BasisRequest,
     checked_basis,
+    checked_mass_kind,
     elastic_basis,
     held_count,
     mass_parts,
@@ -131,7 +132,7 @@ class StvkModel(StoredModel, PolynomialBody):
     rest
         (n, 3) rest positions X in m.
     basis
-        (n, 3, r) U; UᵀMU = 1 for the densities of the build.
+        (n, 3, r) U; UᵀMU = 1 for lumped masses and the densities of the build.
     groups
         Groups of elements that share a material, and these materials.
     parts
@@ -185,6 +186,7 @@ class StvkModel(StoredModel, PolynomialBody):
         groups: ArrayLike | None = None,
         surface: SurfaceMesh | None = None,
         order: int = 2,
+        mass: str = "lumped",
         progress: PartDone | None = None,
     ) -> StvkModel:
         """Build the model of a mesh and its basis.
@@ -215,6 +217,8 @@ class StvkModel(StoredModel, PolynomialBody):
             Surface to display, embedded in the mesh; by default the boundary of the mesh.
         order
             Integration points along each axis of a hexahedron; three are exact for boxes.
+        mass
+            ``"lumped"``, a diagonal mass matrix, or ``"consistent"``, that of the shape functions.
         progress
             Called with the part done, 0 to 1.
         """
@@ -222,6 +226,7 @@ class StvkModel(StoredModel, PolynomialBody):
         modes = checked_count("the number of modes", modes)
         if modes > MOST_MODES:
             raise SuppleError(f"{modes} modes are too many; use at most {MOST_MODES}")
+        checked_mass_kind(mass)
         # Checked before anything slow: the mesh, the orientation of its elements, and the groups.
         MaterialGroups.of(chosen, StrainPoints.of(mesh, order).n_elements, groups)
         first, then = _parts(progress)
@@ -235,6 +240,7 @@ class StvkModel(StoredModel, PolynomialBody):
             groups=groups,
             surface=surface,
             order=order,
+            mass=mass,
             progress=then,
         )
 
@@ -249,6 +255,7 @@ class StvkModel(StoredModel, PolynomialBody):
         groups: ArrayLike | None = None,
         surface: SurfaceMesh | None = None,
         order: int = 2,
+        mass: str = "lumped",
         progress: PartDone | None = None,
     ) -> StvkModel:
         """Build a model in a given basis U, (n, 3, r) or (3n, r), of independent columns.
@@ -256,17 +263,17 @@ class StvkModel(StoredModel, PolynomialBody):
         Vertices that are `fixed` must not move in it. `FreeStvkSimulator` needs a body without
         fixed vertices. The other parameters are as for `build`.
         """
-        points = StrainPoints.of(mesh, order)
+        points, mass = StrainPoints.of(mesh, order), checked_mass_kind(mass)
         grouped = MaterialGroups.of(material, points.n_elements, groups)
         shapes = checked_basis(basis, points, grouped, MOST_MODES)
         held = held_count(fixed, points, shapes)
         skin, skin_basis = surface_of(mesh, surface, shapes)
         group = grouped.of_element[points.element]
-        mass, weight = mass_parts(points, group, len(grouped), shapes)
+        masses, weight = mass_parts(points, group, len(grouped), shapes, mass)
         parts = stvk_parts(points, group, shapes, progress)
         rest = np.array(mesh.vertices, np.float64)
-        inertia = RigidIntegrals.of(points, group, len(grouped), rest, shapes, held)
-        return cls(rest, shapes, grouped, parts, mass, weight, skin, skin_basis, inertia)
+        inertia = RigidIntegrals.of(points, group, len(grouped), rest, shapes, held, mass)
+        return cls(rest, shapes, grouped, parts, masses, weight, skin, skin_basis, inertia)
 
     def __repr__(self) -> str:
         return (

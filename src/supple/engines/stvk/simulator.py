@@ -36,8 +36,22 @@ from supple.engines.stvk.stvk_step import (
     StepArrays,
     advance,
 )
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.linalg.upper_triangle import padded_identity
+
+#: Seconds between checks for a spurious equilibrium, and its least distance relative to the size.
+CHECKED, FAR = 0.25, 0.02
+#: A body is at rest if its kinetic energy is at most this fraction of the elastic one, and the
+#: largest entry of its unbalanced force this fraction of K₀ q.
+STILL, BALANCED = 1e-4, 1e-3
+
+
+def spurious_words(distance: float) -> str:
+    """Return a description of a spurious equilibrium at this distance relative to the size."""
+    return (
+        f"the body rests in a spurious equilibrium, {distance:.2g} of its size away from its shape "
+        "without loads: its basis is too small for such a deformation; use more modes, and reset it"
+    )
 
 
 class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
@@ -95,6 +109,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     def _begin(self, model: StvkModel | CubicModel) -> None:
         if not isinstance(model, StvkModel | CubicModel):
             raise SuppleError(f"a StvkSimulator needs a StvkModel, not {shown(model)}")
+        self._every, self._astray = max(1, round(CHECKED / self.dt)), False
         self._state = np.zeros((STATE_ROWS, model.modes))
         self._exchange(model)
 
@@ -114,12 +129,14 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._bound = ArgumentTable(self._arrays)
         self._surface_rest, self._surface_basis = surface_arrays(model)
         self._acting, self._no_trace = np.empty((1, model.modes)), np.empty((0, model.modes))
+        self._unit = largest_change(model, 1.0)  # a q of this size moves a vertex by the body's
         self._set_weight(weight, acceleration)
 
     def _set_weight(self, weight: Floats, acceleration: Floats) -> None:
         self._weight, self._constant = weight, weight.reshape(1, -1).copy()
         self._watch.weight[:] = weight
         self._state[ACCELERATION] = acceleration
+        self._sagged: Floats | None = None
 
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
         """Reset, by default to the undeformed body at rest."""
@@ -127,8 +144,33 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         acceleration = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
         self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, acceleration
-        self._counts[1:], self._steps = 0, 0
+        self._counts[1:], self._steps, self._astray = 0, 0, False
         self._watch.reset()
+
+    def spurious_distance(self) -> float:
+        """Return how far a body at rest is from its equilibrium, relative to its size; usually 0.
+
+        A basis that is too small can have spurious equilibria (barbic2005 §8): without loads, the
+        body comes to rest far from the shape that its weight gives it. The distance is that of the
+        farthest vertex. It is 0 for a body that moves, or is loaded so that it is not at rest.
+        """
+        model, (q, v) = self.model, self._state[[POSITION, VELOCITY]]
+        if float(q @ q) <= (FAR * self._unit) ** 2:
+            return 0.0
+        if 0.5 * float(v @ model.mass @ v) > STILL * abs(model.energy(q)):
+            return 0.0
+        linear = np.abs(model.stiffness(np.zeros(len(q))) @ q).max()
+        if np.abs(model.force(q) - self._weight).max() > BALANCED * linear:
+            return 0.0
+        if self._sagged is None:
+            sagged = model.equilibrium(self._weight)
+            self._sagged = np.full(len(q), np.nan) if sagged is None else sagged
+        moved = float(np.linalg.norm(q - self._sagged)) / self._unit
+        if len(self._surface_rest):
+            places = self._surface_basis @ (q - self._sagged)
+            size = float(np.ptp(self._surface_rest, axis=0).max())
+            moved = float(np.linalg.norm(places.reshape(-1, 3), axis=1).max()) / size
+        return moved if moved > FAR else 0.0
 
     @property
     def gravity(self) -> Floats:
@@ -188,7 +230,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         if advance(1, acting, self._no_trace, self._bound) != 1:
             checked_array("forces", acting[0], self._weight.shape)
             self._diverged(0)
-        return self._stepped(shifted, inverted)
+        report = self._stepped(shifted, inverted)
+        if self._steps % self._every == 0:
+            self._astray = self.spurious_distance() > 0
+        return report._replace(limits=(*report.limits, "equilibrium")) if self._astray else report
 
     def run(self, steps: int | ArrayLike) -> Floats:
         """Make many steps in one compiled call.
@@ -221,6 +266,8 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         trace = np.empty((count, r))
         kept = self._state, self._counts, self._watch.lasting, self._watch.progress
         self._run(count, lambda: advance(count, acting, trace, self._bound), kept)
+        if count and (far := self.spurious_distance()):
+            warn(spurious_words(far))
         return trace
 
     def surface(self, out: Singles | None = None) -> Singles:

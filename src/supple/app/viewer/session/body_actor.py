@@ -15,6 +15,7 @@ from supple.arrays import Floats, Singles
 from supple.engines.engine import engine_named
 from supple.engines.stvk.free.simulator import free_moments
 from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import CHECKED, spurious_words
 from supple.errors import SuppleError
 
 #: Gravity by direction, in m/s².
@@ -82,7 +83,7 @@ class BodyActor(Actor):
         self.model, self.simulator = model, self._new_simulator(model)
         self.flies = hasattr(self.simulator, "root")  # it is free
         self._grips: type[BasisGrip] | type[FlightGrip] = FlightGrip if self.flies else BasisGrip
-        self._stale = False
+        self._stale, self._unchecked = False, 0.0
         grey = " Grey parts are fixed." if self.held.any() else ""
         self.hint = f"Drag the body to pull it; release it to see it swing.{grey}"
 
@@ -133,7 +134,18 @@ class BodyActor(Actor):
             raise SuppleError(DIVERGED) from None
         if self.flies:
             self._check_flight()
+        elif not self.hands:
+            self._check_rest(count)
         return () if simulator.shifted_steps == before else ("stiffness",)
+
+    def _check_rest(self, count: int) -> None:
+        """Raise an error, so that the body restarts, if it rests in a spurious equilibrium."""
+        self._unchecked += count * self._step_dt
+        if self._unchecked < CHECKED:
+            return
+        self._unchecked = 0.0
+        if far := self.simulator.spurious_distance():
+            raise SuppleError(f"{spurious_words(far)}; it restarts")
 
     def _check_flight(self) -> None:
         low, high = self.built.surface.bounds
