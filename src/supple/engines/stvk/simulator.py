@@ -41,7 +41,7 @@ from supple.linalg.upper_triangle import padded_identity
 
 #: Seconds between checks for a spurious equilibrium, and its least distance relative to the size.
 CHECKED, FAR = 0.25, 0.02
-#: A body is at rest if its kinetic energy is at most this fraction of the elastic one, and the
+#: A body is at rest if its kinetic energy is at most this fraction of ½ qᵀK₀q, and the
 #: largest entry of its unbalanced force this fraction of K₀ q.
 STILL, BALANCED = 1e-4, 1e-3
 
@@ -157,10 +157,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         model, (q, v) = self.model, self._state[[POSITION, VELOCITY]]
         if float(q @ q) <= (FAR * self._unit) ** 2:
             return 0.0
-        if 0.5 * float(v @ model.mass @ v) > STILL * abs(model.energy(q)):
+        linear = model.stiffness(np.zeros(len(q))) @ q
+        if float(v @ model.mass @ v) > STILL * float(q @ linear):
             return 0.0
-        linear = np.abs(model.stiffness(np.zeros(len(q))) @ q).max()
-        if np.abs(model.force(q) - self._weight).max() > BALANCED * linear:
+        if np.abs(model.force(q) - self._weight).max() > BALANCED * np.abs(linear).max():
             return 0.0
         if self._sagged is None:
             sagged = model.equilibrium(self._weight)
@@ -266,7 +266,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         trace = np.empty((count, r))
         kept = self._state, self._counts, self._watch.lasting, self._watch.progress
         self._run(count, lambda: advance(count, acting, trace, self._bound), kept)
-        if count and (far := self.spurious_distance()):
+        if count >= self._every and (far := self.spurious_distance()):
             warn(spurious_words(far))
         return trace
 
