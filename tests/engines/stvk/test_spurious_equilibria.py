@@ -25,8 +25,8 @@ def test_body_that_rests_in_a_spurious_equilibrium_is_reported_in_words() -> Non
     simulator.reset([1.2])
     with pytest.warns(SuppleWarning, match="spurious equilibrium.*use more modes"):
         simulator.run(2000)
-    assert simulator.q[0] == pytest.approx(1.0)
-    assert simulator.spurious_distance() == pytest.approx(1.0 / simulator._unit)
+    assert simulator.q[0] == pytest.approx(1.0, abs=1e-3)
+    assert simulator.spurious_distance() == pytest.approx(1.0 / simulator._unit, rel=1e-3)
     limits = [simulator.step().limits for _ in range(30)]
     assert limits[-1] == ("equilibrium",)
     simulator.reset()

@@ -194,7 +194,7 @@ class BentModes(NamedTuple):
         progress(0.0)
         modes = body_modes(body, linear, fixed=fixed)
         progress(_MODES_DONE)
-        bent = _derivatives(body, modes, progress)
+        bent = body_derivatives(body, modes, progress=progress)
         if normalised:
             masses = np.repeat(masses_of(body), 3)
             sizes = np.sqrt(np.einsum("i,ij,ij->j", masses, bent, bent))
@@ -285,11 +285,17 @@ def body_modes(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Mod
     return linear_modes(stiffness, masses_of(body), count, null_space=allowed)
 
 
-def _derivatives(body: VibratingBody, modes: Modes, report: PartDone) -> Floats:
-    """Return modal derivatives (3n, k(k + 1)/2), in the order of `modal_derivatives`."""
+def body_derivatives(
+    body: VibratingBody, modes: Modes, *, progress: PartDone = unreported
+) -> Floats:
+    """Return derivatives Φ_ij, i ≤ j, of a body's modes, (3n, k(k + 1)/2) (barbic2005 eq. 14).
+
+    For tets and hexahedra; columns are (0, 0), (0, 1), …, as those of `modal_derivatives`. They are
+    not normalised.
+    """
     if isinstance(body, ElasticBody):
         bent = modal_derivatives(body, body.rest, modes)
-        report(_DERIVATIVES_DONE)
+        progress(_DERIVATIVES_DONE)
         return bent
     k = modes.vectors.shape[1]
     out = np.empty((modes.vectors.shape[0], k * (k + 1) // 2))
@@ -304,7 +310,7 @@ def _derivatives(body: VibratingBody, modes: Modes, report: PartDone) -> Floats:
         behind = body.stiffness(body.rest - h * step) @ along
         out[:, first : first + k - i] = modes.compliance((behind - ahead) / (2 * h))
         first += k - i
-        report(_MODES_DONE + (_DERIVATIVES_DONE - _MODES_DONE) * first / out.shape[1])
+        progress(_MODES_DONE + (_DERIVATIVES_DONE - _MODES_DONE) * first / out.shape[1])
     return out
 
 
