@@ -45,6 +45,24 @@ def test_body_at_its_true_equilibrium_in_motion_or_under_a_load_is_not_reported(
     assert simulator.spurious_distance() == 0.0
 
 
+def test_body_that_swings_without_damping_is_not_reported() -> None:
+    """At a turning point velocities are zero, and stiff coordinates have large balanced forces."""
+    mesh = beam(cells=(8, 2, 2))
+    model = StvkModel.build(
+        mesh, Material("stvk", young=4e4), modes=10, fixed=mesh.vertices[:, 0] == 0
+    )
+    simulator = StvkSimulator(model, 1e-3)
+    speed = np.zeros(10)
+    speed[0] = 0.3 / np.linalg.norm(model.basis[:, :, 0], axis=1).max()
+    simulator.reset(velocity=speed * np.sqrt(model.stiffness(np.zeros(10))[0, 0]))
+    farthest = 0.0
+    for _ in range(2000):
+        simulator.run(1)
+        farthest = max(farthest, np.abs(simulator.q[0] / speed[0]))
+        assert simulator.spurious_distance() == 0.0
+    assert farthest > 0.3
+
+
 def test_body_that_sags_under_its_weight_is_not_reported() -> None:
     mesh = beam(cells=(8, 2, 2))
     model = StvkModel.build(

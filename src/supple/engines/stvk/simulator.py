@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
+import scipy.linalg as sl
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
@@ -41,9 +43,9 @@ from supple.linalg.upper_triangle import padded_identity
 
 #: Seconds between checks for a spurious equilibrium, and its least distance relative to the size.
 CHECKED, FAR = 0.25, 0.02
-#: A body is at rest if its kinetic energy is at most this fraction of ½ qᵀK₀q, and the
-#: largest entry of its unbalanced force this fraction of K₀ q.
-STILL, BALANCED = 1e-4, 1e-3
+#: A body of lowest frequency ω is at rest if velocities are at most this times ω|q|, and
+#: accelerations this times ω²|q|.
+STILL = 0.02
 
 
 def spurious_words(distance: float) -> str:
@@ -129,6 +131,7 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._bound = ArgumentTable(self._arrays)
         self._surface_rest, self._surface_basis = surface_arrays(model)
         self._acting, self._no_trace = np.empty((1, model.modes)), np.empty((0, model.modes))
+        self._softest: float | None = None
         self._unit = largest_change(model, 1.0)  # a q of this size moves a vertex by the body's
         self._set_weight(weight, acceleration)
 
@@ -157,10 +160,14 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         model, (q, v) = self.model, self._state[[POSITION, VELOCITY]]
         if float(q @ q) <= (FAR * self._unit) ** 2:
             return 0.0
-        linear = model.stiffness(np.zeros(len(q))) @ q
-        if float(v @ model.mass @ v) > STILL * float(q @ linear):
+        if self._softest is None:
+            softest = sl.eigvalsh(model.stiffness(np.zeros(len(q))), model.mass)[0]
+            self._softest = math.sqrt(max(float(softest), 0.0))
+        size, slow = math.sqrt(float(q @ model.mass @ q)), STILL * self._softest
+        if math.sqrt(float(v @ model.mass @ v)) > slow * size:
             return 0.0
-        if np.abs(model.force(q) - self._weight).max() > BALANCED * np.abs(linear).max():
+        pull = model.force(q) - self._weight
+        if math.sqrt(float(pull @ np.linalg.solve(model.mass, pull))) > slow * self._softest * size:
             return 0.0
         if self._sagged is None:
             sagged = model.equilibrium(self._weight)
