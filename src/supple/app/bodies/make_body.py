@@ -25,11 +25,13 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
 from supple.formats.meshes.veg import read_bou
+from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.playback.character_sources import source_kind
 from supple.playback.progress_bar import build_log, console, working
 from supple.reduction.build_log import BuildLog
+from supple.scenes.bodies.elastic_scene import stvk_scene
 from supple.user_cache import cached, model_cache
 
 USUAL_MODES = 20
@@ -201,25 +203,33 @@ _SCENE_BODIES = model_cache(BODY_MODEL, StvkModel.load)
 
 def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
     """Return the body of a file, a scene or a mesh, with the defaults of `supple stvk`."""
+    return prepared_body_and_mesh(given, quiet=quiet)[0]
+
+
+def prepared_body_and_mesh(
+    given: str, *, quiet: bool = True
+) -> tuple[StvkModel, TetMesh | HexMesh | None]:
+    """Return a `prepared_body` and its elements, which a body's file does not have."""
     kind, notes = source_kind(given), list[str]()
     if kind == "body":
         with working("reading", quiet):
-            return StvkModel.load(given)
+            return StvkModel.load(given), None
+    meshes: list[TetMesh | HexMesh] = []
 
     def make() -> StvkModel:
         with build_log(quiet) as log:
-            model, _, new_notes = made_body(given, BodyOptions(), log)
+            model, source, new_notes = made_body(given, BodyOptions(), log)
         notes.extend(new_notes)
+        meshes.append(source.mesh)
         return model
 
     if kind == "body scene":
-        body: StvkModel = cached(_SCENE_BODIES, f"model-{given}", make).value
-        return body
+        return cached(_SCENE_BODIES, f"model-{given}", make).value, stvk_scene(given).mesh
     body = make()
     if not quiet:
         for note in (*notes, f"supple stvk {given} writes it to a file, with options"):
             console.print(f"note: {note}", markup=False, soft_wrap=True)
-    return body
+    return body, meshes[0]
 
 
 # Fixed vertices --------------------------------------------------------------------------------
