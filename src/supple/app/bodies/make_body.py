@@ -214,13 +214,13 @@ def prepared_body_and_mesh(
     if kind == "body":
         with working("reading", quiet):
             return StvkModel.load(given), None
-    meshes: list[TetMesh | HexMesh] = []
+    sources: list[BodySource] = []
 
     def make() -> StvkModel:
         with build_log(quiet) as log:
             model, source, new_notes = made_body(given, BodyOptions(), log)
         notes.extend(new_notes)
-        meshes.append(source.mesh)
+        sources.append(source)
         return model
 
     if kind == "body scene":
@@ -229,7 +229,7 @@ def prepared_body_and_mesh(
     if not quiet:
         for note in (*notes, f"supple stvk {given} writes it to a file, with options"):
             console.print(f"note: {note}", markup=False, soft_wrap=True)
-    return body, meshes[0]
+    return body, sources[0].mesh
 
 
 # Fixed vertices --------------------------------------------------------------------------------
