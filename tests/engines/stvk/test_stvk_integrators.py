@@ -134,12 +134,12 @@ def test_free_body_damps_as_its_current_stiffness() -> None:
 @pytest.mark.parametrize("beta", [0.0, 2e-5])
 def test_newmark_takes_any_beta_and_gamma(newmark: tuple[float, float], beta: float) -> None:
     model, h = _beam(), 1e-4
-    q, damping = _start(model, 0.1), {"alpha": 0.5, "beta": beta}
-    simulator = StvkSimulator(model, h, iterations=40, newmark=newmark, **damping)
+    q = _start(model, 0.1)
+    simulator = StvkSimulator(model, h, iterations=40, newmark=newmark, alpha=0.5, beta=beta)
     simulator.reset(q)
     # The first acceleration includes no damping at rest, as the velocity is zero.
     none = np.zeros((100, model.modes))
-    theirs = _appendix_c(model, q, h, none, newmark=newmark, **damping)
+    theirs = _appendix_c(model, q, h, none, newmark=newmark, alpha=0.5, beta=beta)
     np.testing.assert_allclose(simulator.run(100)[-1], theirs, rtol=0, atol=1e-8 * np.abs(q).max())
 
 
