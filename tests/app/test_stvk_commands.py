@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from supple import StvkModel, SuppleError
+from supple.app.bodies import make_body
 from supple.app.bodies.body_options import BodyOptions, Filling
 from supple.app.bodies.make_body import body_frequencies, made_body, prepared_body
 from supple.app.info.info import describe
 from supple.cli.main import main
 from supple.elastic.material import Material
+from supple.engines.stvk.bases import derivative_basis
 from supple.errors import SuppleWarning
 from supple.formats.meshes.veg import VegFile, VegMaterial, write_bou, write_veg
 from supple.formats.vega.reduced_files import write_modal_matrix
@@ -25,6 +27,7 @@ from supple.mesh.tets import TetMesh
 from supple.playback.character_sources import is_body
 from supple.reduction.build_log import BuildLog
 from supple.scenes.bodies.beam import beam
+from supple.scenes.bodies.elastic_scene import stvk_scene
 
 SMALL = ["--modes", "3", "--basis", "modes"]
 
@@ -385,3 +388,50 @@ def test_info_on_what_is_damaged_is_one_line(tmp_path, capsys, name, content):
     assert (code, out) == (1, "")
     assert err.startswith(f"supple: {name}: ")
     assert err.count("\n") == 1
+
+
+# Linear modes, pieces and notes --------------------------------------------------------------
+
+
+def test_linear_modes_are_the_options_or_the_scenes(tmp_path):
+    write_obj(tmp_path / "post.obj", box())
+    few, more = (
+        made(tmp_path / "post.obj", modes=5, basis="derivatives", linear_modes=k, filling=TINY)
+        for k in (2, 4)
+    )
+    assert not np.allclose(few.basis, more.basis)
+    spoon, scene = prepared_body("spoon"), stvk_scene("spoon")
+    wanted = derivative_basis(
+        scene.body(), scene.modes, fixed=scene.fixed, linear=scene.linear_modes
+    )
+    assert np.abs(spoon.basis - wanted).max() < 1e-6 * np.abs(wanted).max()
+
+
+TINY = Filling(count=60)
+
+
+def test_all_pieces_of_a_surface_can_be_kept(tmp_path, capsys):
+    apart = write_obj(tmp_path / "two.obj", box(), box((0.5, 0, 0), (0.7, 1.0, 0.3)))
+    with pytest.warns(SuppleWarning, match="--pieces all"):
+        largest = made(apart, filling=TINY)
+    both = made(apart, filling=Filling(count=60, pieces="all"))
+    assert np.ptp(largest.rest[:, 0]) < 0.35
+    assert np.ptp(both.rest[:, 0]) > 0.6
+    code, _, err = run(capsys, "stvk", str(apart), "--pieces", "none", *SMALL)
+    assert code != 0
+    assert "Traceback" not in err
+
+
+def test_options_that_flatten_materials_and_large_models_are_noted(tmp_path, monkeypatch):
+    soft, hard = (VegMaterial("ENU", (900.0, young, 0.3)) for young in (1e5, 4e5))
+    mesh = bar()
+    left = mesh.vertices[mesh.tets].mean(axis=1)[:, 0] < 0.5
+    mesh = TetMesh(mesh.vertices, mesh.tets, {"L": np.flatnonzero(left)})
+    veg = VegFile(mesh, {"A": soft, "B": hard}, [("allElements", "A"), ("L", "B")])
+    write_veg(tmp_path / "bar.veg", veg)
+    notes = made_body(str(tmp_path / "bar.veg"), options(young=2e5), BuildLog())[2]
+    assert any("--young replaces 2 different values" in note for note in notes)
+    assert not any("replaces" in note for note in made_body("spoon", options(), BuildLog())[2])
+    monkeypatch.setattr(make_body, "LARGE", 1e-4)
+    notes = made_body(str(tmp_path / "bar.veg"), options(), BuildLog())[2]
+    assert any("MB; half as many modes" in note for note in notes)

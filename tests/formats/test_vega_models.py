@@ -74,7 +74,7 @@ def test_a_model_written_for_vegafem_and_read_back_moves_the_same(model, tmp_pat
     assert {file.name for file in tmp_path.iterdir()} == {file.name for file in files}
     expected = bent(model)
     reach = np.abs(model.surface_basis @ expected.T).max()
-    assert reach > 0.1 * model.surface.size  # where forces are far from linear
+    assert reach > 0.08 * model.surface.size  # where forces are far from linear
     for again in (
         read_vega(files[0]),
         read_vega(files[0], files[2], files[3]),

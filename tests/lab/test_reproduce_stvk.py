@@ -11,11 +11,13 @@ import pytest
 
 from supple.engines.stvk.bases import body_modes
 from supple.errors import SolverError, SuppleError
-from supple.lab.reproduce.barbic2005.basis_figures import swing
 from supple.lab.reproduce.barbic2005.bodies import derivative_parts, shown_scene
 from supple.lab.reproduce.barbic2005.cost_tables import PAPER
+from supple.lab.reproduce.barbic2005.swing_figure import swing
 from supple.lab.reproduce.reproduce import GROUPS, ITEMS, chosen_items, run_reproduce
 from supple.scenes.bodies.elastic_scene import STVK_SCENES
+
+NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ def test_a_figure_is_found_however_its_paper_is_written(name: str) -> None:
 
 def test_a_bare_figure_is_xu2016s_and_a_paper_stands_for_all_of_it() -> None:
     assert chosen_items(["fig5"]) == chosen_items(["xu2016/fig5"]) == ["fig5"]
-    assert chosen_items(["barbic2005"]) == [f"barbic2005-fig{n}" for n in (5, 8, 10, 11, 12)]
+    assert chosen_items(["barbic2005"]) == [f"barbic2005-fig{n}" for n in NUMBERS]
     assert chosen_items([]) == list(ITEMS) == [name for group in GROUPS.values() for name in group]
 
 

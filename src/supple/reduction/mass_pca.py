@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
@@ -67,7 +68,11 @@ def _columns(what: str, vectors: ArrayLike) -> Floats:
 
 
 def mass_pca(
-    vectors: ArrayLike, mass: ArrayLike, count: int, *, beside: ArrayLike | None = None
+    vectors: ArrayLike,
+    mass: ArrayLike | sp.sparray,
+    count: int,
+    *,
+    beside: ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
     """Compute the `count` mass-orthonormal vectors that best represent V (barbic2005 §5).
 
@@ -78,7 +83,8 @@ def mass_pca(
     vectors
         (3n, c) V.
     mass
-        (n,) vertex masses.
+        (n,) vertex masses; or a sparse (n, n) or (3n, 3n) mass matrix, symmetric and positive
+        definite where V is not zero.
     count
         Number of vectors.
     beside
@@ -99,6 +105,10 @@ def mass_pca(
         If V has fewer than `count` independent columns.
     """
     shapes = _columns("vectors", vectors)
+    if sp.issparse(mass):
+        if beside is not None:
+            raise SuppleError("existing vectors need vertex masses, not a mass matrix")
+        return _matrix_pca(shapes, mass, checked_count("the number of basis vectors", count))
     masses = checked_masses(mass, len(shapes) // 3)
     count = checked_count("the number of basis vectors", count)
     existing = None if beside is None else _columns("existing vectors", beside)
@@ -125,6 +135,35 @@ def mass_pca(
         orthonormal = scipy.linalg.qr(chosen, mode="economic")[0]
     basis = np.zeros((len(shapes), count))
     basis[moving] = orthonormal / root[moving]
+    return with_fixed_signs(basis), sizes[:count]
+
+
+def _matrix_pca(shapes: Floats, mass: Any, count: int) -> tuple[Floats, Floats]:
+    """Return mass-PCA in the metric of a matrix M = LLᵀ (appendix A).
+
+    z = LᵀV, and U = L⁻ᵀ times its principal directions, in the span of V: with V = QR only the
+    factor of QᵀMQ is needed.
+    """
+    matrix = sp.csr_array(mass)
+    if 3 * matrix.shape[0] == len(shapes):
+        matrix = sp.csr_array(sp.kron(matrix, sp.eye_array(3)))
+    if matrix.shape != (len(shapes), len(shapes)):
+        raise SuppleError(f"a mass matrix of shape {matrix.shape} for {len(shapes)} rows")
+    with single_threaded():
+        frame, triangle = scipy.linalg.qr(shapes, mode="economic")
+        inner = frame.T @ (matrix @ frame)
+        try:
+            lower = np.linalg.cholesky((inner + inner.T) / 2)
+        except np.linalg.LinAlgError:
+            raise SuppleError("the mass matrix is not positive definite on the shapes") from None
+        left, sizes, _ = scipy.linalg.svd(lower.T @ triangle, full_matrices=False)
+        independent = int((sizes > _ROUNDING * sizes.max(initial=0.0)).sum())
+        if count > independent:
+            raise SuppleError(
+                f"{count} basis vectors requested, but {shapes.shape[1]} shapes have only "
+                f"{independent} independent directions; request fewer"
+            )
+        basis = frame @ scipy.linalg.solve_triangular(lower.T, left[:, :count])
     return with_fixed_signs(basis), sizes[:count]
 
 

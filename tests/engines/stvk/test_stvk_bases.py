@@ -10,6 +10,7 @@ from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.equilibrium import static_equilibrium
 from supple.elastic.material import Material
 from supple.engines.stvk.bases import (
+    BentModes,
     body_modes,
     derivative_basis,
     linear_mode_count,
@@ -17,7 +18,10 @@ from supple.engines.stvk.bases import (
     motion_basis,
     rigid_motions,
 )
+from supple.engines.stvk.measured_basis import numbers_tried, static_error, strong_loads
+from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.sketch import pulling_loads, sketch_basis, static_shapes
+from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints
 from supple.errors import SolverError, SuppleError
 from supple.mesh.hexes import HexMesh
 from supple.reduction.derivatives import modal_derivatives
@@ -243,7 +247,7 @@ def test_linear_modes_are_enough_for_any_size():
     for count in range(1, 200):
         k = linear_mode_count(count)
         assert k + k * (k + 1) // 2 >= count
-    assert linear_mode_count(30) == 20  # as in the paper
+    assert linear_mode_count(30) == 12
 
 
 def test_invalid_bases_are_refused_in_one_line():
@@ -281,3 +285,52 @@ def test_a_load_that_crushes_the_body_is_refused_with_its_number():
     body = tet_beam()
     with pytest.raises(SolverError, match="load 0: the body snaps or folds"):
         static_shapes(body, [{far_end(body): [-1e9, 0, 0]}], fixed=held_end(body))
+
+
+@pytest.mark.parametrize("modes", [1, 2, 5, 12])
+def test_the_first_column_is_the_first_swing(modes):
+    """One mode is never a derivative: the lowest frequency is exact for any number of modes."""
+    mesh, soft = beam(cells=(8, 2, 2)), Material("stvk", young=1e5)
+    fixed = np.flatnonzero(mesh.vertices[:, 0] == 0)
+    exact = body_modes(ElasticBody(mesh, soft), 1, fixed=fixed).eigenvalues[0]
+    model = StvkModel.build(mesh, soft, modes, fixed=fixed)
+    for body in (model, model.truncate(1)):
+        lowest = np.linalg.eigvalsh(body.stiffness(np.zeros(body.modes)))[0]
+        assert lowest == pytest.approx(exact, rel=1e-8)
+    np.testing.assert_allclose(model.mass, np.eye(modes), atol=1e-9)
+
+
+def test_the_number_of_linear_modes_is_the_best_of_those_tried():
+    """The error of the chosen basis under the loads is the least of all candidates."""
+    mesh, soft = beam(cells=(12, 2, 2)), Material("stvk", young=1e5)
+    body, fixed = ElasticBody(mesh, soft), np.flatnonzero(mesh.vertices[:, 0] == 0)
+    tried = numbers_tried(14)
+    assert len(tried) > 2
+    bent = BentModes.of(body, max(tried), fixed)
+    loads = strong_loads(bent)
+    solved = [(load, static_shapes(body, [load], fixed=fixed)[0]) for load in loads]
+    assert min(np.abs(u).max() for _, u in solved) > 0.2 * np.ptp(mesh.vertices[:, 0])
+    points = StrainPoints.of(mesh)
+    groups = MaterialGroups.of(soft, points.n_elements)
+
+    def error(basis):
+        return static_error(points, groups, basis, body.vertex_masses(), solved)
+
+    errors = {k: error(bent.basis(14, k)) for k in tried}
+    assert max(errors.values()) > 1.05 * min(errors.values())
+    built = StvkModel.build(mesh, soft, 14, fixed=fixed)
+    assert error(built.basis) == pytest.approx(min(errors.values()), rel=1e-6)
+
+
+def test_a_basis_of_pulls_follows_a_pull_it_has_not_seen():
+    mesh, soft = beam(cells=(8, 2, 2)), Material("stvk", young=1e5)
+    body, fixed = ElasticBody(mesh, soft), np.flatnonzero(mesh.vertices[:, 0] == 0)
+    model = StvkModel.build(mesh, soft, 10, fixed=fixed, basis="sketch")
+    tip = int(mesh.vertices[:, 0].argmax())
+    load = 0.7 * pulling_loads(body, [tip], fixed=fixed, steps=1, directions=[[0, 0.6, 0.8]])[0]
+    truth = static_shapes(body, [load], fixed=fixed)
+    flat = truth.reshape(1, -1)
+    heavy = np.repeat(body.vertex_masses(), 3)
+    columns = model.basis.reshape(-1, 10)
+    left = flat - ((flat * heavy) @ columns) @ columns.T
+    assert (left**2 @ heavy)[0] < 0.05**2 * (flat**2 @ heavy)[0]

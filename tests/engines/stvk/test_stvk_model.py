@@ -189,6 +189,23 @@ def test_truncation_equals_a_rebuild_on_the_truncated_basis():
             assert np.abs(mine - wanted).max() <= 1e-12 * np.abs(wanted).max()
 
 
+def test_any_columns_can_be_left_out_as_in_a_rebuild():
+    """barbic2005 §6.5: terms of omitted dimensions are dropped from the polynomials."""
+    material, basis = two_materials(len(MESH.tets)), random_basis(len(MESH.vertices), 9)
+    model, kept = StvkModel.from_basis(MESH, material, basis), [1, 4, 5, 8]
+    rebuilt = StvkModel.from_basis(MESH, material, basis[:, :, kept])
+    cut = model.with_columns([8, 1, 5, 4])
+    for name in ("parts", "mass", "weight_parts", "surface_basis"):
+        mine, wanted = getattr(cut, name), getattr(rebuilt, name)
+        assert np.abs(mine - wanted).max() <= 1e-12 * np.abs(wanted).max()
+    q, full = np.array([0.1, -0.2, 0.3, 0.05]), np.zeros(9)
+    full[kept] = q
+    np.testing.assert_allclose(cut.force(q), model.force(full)[kept], rtol=1e-9, atol=1e-9)
+    for wrong in ([], [9], [0.5]):
+        with pytest.raises(SuppleError):
+            model.with_columns(wrong)
+
+
 def test_coefficients_are_the_same_bits_for_any_number_of_threads(monkeypatch):
     points, group = StrainPoints.of(MESH), np.zeros(len(MESH.tets), np.int64)
     basis = random_basis(len(MESH.vertices), 8)

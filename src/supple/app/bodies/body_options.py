@@ -45,11 +45,15 @@ class Filling:
     """Number of elements; by default 4000."""
     resolution: int | None = None
     """Number of cells along the longest side, in place of --count."""
+    pieces: Literal["largest", "all"] = "largest"
+    """Pieces of a surface that are kept; with "all", each needs fixed vertices."""
 
     def __post_init__(self) -> None:
         """Refuse invalid options before anything is read."""
         if self.kind not in (None, *KINDS):
             raise SuppleError(f"--elements {self.kind!r:.40}: use {', '.join(KINDS)}")
+        if self.pieces not in ("largest", "all"):
+            raise SuppleError(f"--pieces {self.pieces!r:.40}: use largest or all")
         if self.count is not None and self.resolution is not None:
             raise SuppleError("--count and --resolution exclude each other; give one of them")
         for name, value, largest in (
@@ -62,7 +66,7 @@ class Filling:
     @property
     def given(self) -> bool:
         """Whether any of these options differs from its default."""
-        return (self.kind, self.count, self.resolution) != (None, None, None)
+        return self != Filling()
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,12 @@ class BodyOptions:
     modes: int | None = None
     """Number of modes; by default 20, or the scene's. Twice as many make a step sixteen times
     as expensive."""
-    basis: Literal["derivatives", "modes"] = "derivatives"
-    """"derivatives" for large deformations; "modes" for small deformations."""
+    basis: Literal["derivatives", "modes", "sketch"] = "derivatives"
+    """"derivatives" for large deformations; "modes" for small deformations; "sketch": shapes of the
+    full body under strong pulls, which take a minute."""
+    linear_modes: int | None = None
+    """Number of linear modes among the derivatives; by default the scene's, or the one with the
+    least error under strong pulls."""
     fixed: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """Fixed vertices: bottom, top, left, right, back, front (the outermost 5 % there; or
     bottom:20%), places such as "y<0.05" in m, a list of vertices (FILE.bou), or none. By default
@@ -86,6 +94,8 @@ class BodyOptions:
     """Poisson's ratio, below 0.5; by default 0.4, or the file's."""
     density: float | None = None
     """Density in kg/m³; by default 1000, or the file's."""
+    mass: Literal["lumped", "consistent"] = "lumped"
+    """Mass matrix: diagonal, or consistent with the shape functions."""
     filling: Annotated[Filling, Parameter(name="*")] = field(default_factory=Filling)
     scale: float = 1.0
     """Metres per unit of the file: 0.001 for millimetres."""
@@ -95,13 +105,19 @@ class BodyOptions:
     def __post_init__(self) -> None:
         """Refuse invalid options before anything is read."""
         from supple.elastic.material import Material
-        from supple.engines.stvk.build import BASES
+        from supple.engines.stvk.build import BASES, MASSES
         from supple.engines.stvk.coefficients import MOST_MODES
 
         if self.modes is not None and not 1 <= self.modes <= MOST_MODES:
             raise SuppleError(f"--modes {self.modes}; use 1 to {MOST_MODES}")
         if self.basis not in BASES:
             raise SuppleError(f"--basis {self.basis!r:.40}: use {', '.join(BASES)}")
+        if self.linear_modes is not None and not 1 <= self.linear_modes <= MOST_MODES:
+            raise SuppleError(f"--linear-modes {self.linear_modes}; use 1 to {MOST_MODES}")
+        if self.linear_modes is not None and self.basis != "derivatives":
+            raise SuppleError(f"--linear-modes is for --basis derivatives, not {self.basis}")
+        if self.mass not in MASSES:
+            raise SuppleError(f"--mass {self.mass!r:.40}: use {', '.join(MASSES)}")
         _check_fixed(self.fixed)
         if self.young is not None and self.frequency is not None:
             raise SuppleError("--young and --frequency both set the stiffness; give one of them")

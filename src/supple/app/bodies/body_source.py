@@ -47,6 +47,7 @@ class BodySource:
     fixed: Ints | None = None  # vertices of the mesh
     fixed_by: str = ""  # name of the scene or file that lists them
     modes: int | None = None
+    linear_modes: int | None = None  # for this number of modes
     embedding: Any = None
     """Sparse weights of the mesh's vertices, a row per vertex of the file, for a filled surface."""
 
@@ -89,8 +90,8 @@ def read_body_source(
         )
     if filling.given:
         raise SuppleError(
-            f"{file.name}: is a mesh of elements already; leave out --elements, --count and "
-            "--resolution"
+            f"{file.name}: is a mesh of elements already; leave out --elements, --count, "
+            "--resolution and --pieces"
         )
     return _from_elements(file, scale, surface)
 
@@ -100,7 +101,8 @@ def _from_scene(name: str, filling: Filling) -> BodySource:
     if filling.count is not None or filling.resolution is not None:
         raise SuppleError(f"{name} is a scene with elements; leave out --count and --resolution")
     mesh: Mesh = scene.tets if filling.kind == "tets" else scene.mesh
-    return BodySource(mesh, scene.surface, scene.material, scene.fixed, name, scene.modes)
+    counts = scene.modes, scene.linear_modes
+    return BodySource(mesh, scene.surface, scene.material, scene.fixed, name, *counts)
 
 
 def _from_surface(
@@ -155,19 +157,20 @@ def _scaled_mesh(mesh: Mesh, scale: float) -> Mesh:
 def _fill(
     surface: SurfaceMesh, filling: Filling, progress: Progress
 ) -> tuple[Mesh, SurfaceMesh, Any]:
-    """Fill a surface with one connected mesh.
+    """Fill a surface with one mesh, connected unless `filling` keeps all pieces.
 
     Returns the mesh, the part of the surface inside or near it, and the sparse weights of the
     mesh's vertices, with a row for each vertex of the given surface.
     """
     extent = float(np.ptp(surface.vertices[np.unique(surface.triangles)], axis=0).max())
     cell = None if filling.resolution is None else extent / filling.resolution
-    count = filling.count or USUAL_ELEMENTS
+    count, every = filling.count or USUAL_ELEMENTS, filling.pieces == "all"
     mesh: Mesh
     if filling.kind == "tets":
-        mesh = _largest_piece(tetrahedralise(surface, tets=count, cell=cell, progress=progress))
+        mesh = tetrahedralise(surface, tets=count, cell=cell, progress=progress)
+        mesh = mesh if every else _largest_piece(mesh)
     else:
-        mesh = voxelise(surface, elements=count, size=cell, progress=progress)
+        mesh = voxelise(surface, elements=count, size=cell, connected=not every, progress=progress)
     count = len(mesh.tets if isinstance(mesh, TetMesh) else mesh.hexes)
     if count > MOST_ELEMENTS:
         raise SuppleError(
@@ -191,7 +194,10 @@ def _largest_piece(mesh: TetMesh) -> TetMesh:
         return mesh
     keep = labels == int(sizes.argmax())
     left_out = counted(int((~keep).sum()), "tet")
-    warn(f"the surface has several pieces; only the largest is kept: {left_out} left out")
+    warn(
+        f"the surface has several pieces; only the largest is kept: {left_out} left out; "
+        "--pieces all keeps them"
+    )
     used, tets = np.unique(mesh.tets[keep], return_inverse=True)
     return TetMesh(mesh.vertices[used], tets.reshape(-1, 4))
 

@@ -25,11 +25,13 @@ from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
 from supple.errors import SuppleError
 from supple.formats.meshes.veg import read_bou
+from supple.mesh.hexes import HexMesh
 from supple.mesh.tets import TetMesh
 from supple.mesh.topology import counted
 from supple.playback.character_sources import source_kind
 from supple.playback.progress_bar import build_log, console, working
 from supple.reduction.build_log import BuildLog
+from supple.scenes.bodies.elastic_scene import stvk_scene
 from supple.user_cache import cached, model_cache
 
 USUAL_MODES = 20
@@ -37,6 +39,8 @@ USUAL_MODES = 20
 USUAL_FREQUENCY, USUAL_POISSON, USUAL_DENSITY = 2.0, 0.4, 1000.0
 #: A body larger or smaller than this, in m, is probably in other units.
 SMALLEST, LARGEST = 1e-3, 50.0
+#: Coefficients of more megabytes than this get a note.
+LARGE = 100
 #: Seconds for which steps are timed, and their time step.
 TIMED, STEP = 0.1, 1e-3
 #: Thickness of a side relative to the extent; the next one if too few vertices are in it.
@@ -61,14 +65,20 @@ def made_body(
     fixed_text = f"held: {described} ({len(fixed):,} of {len(source.mesh.vertices):,} vertices)"
     notes.append(fixed_text if options.fixed else f"{fixed_text}; --fixed changes it")
     usual = source.material or Material("stvk", 1e5, USUAL_POISSON, USUAL_DENSITY)
+    notes += _flattened_materials(usual, options)
+    modes, linear = options.modes or source.modes or USUAL_MODES, options.linear_modes
+    if linear is None and options.basis == "derivatives" and modes == source.modes:
+        linear = source.linear_modes
     with log.stage("polynomials"):
         log.report(0.0, "modes and derivatives")
         model = StvkModel.build(
             source.mesh,
             options.material(usual),
-            options.modes or source.modes or USUAL_MODES,
+            modes,
             fixed=fixed,
             basis=options.basis,
+            linear=linear,
+            mass=options.mass,
             surface=source.surface,
             progress=lambda part: log.report(part, "coefficients"),
         )
@@ -80,7 +90,23 @@ def made_body(
         young = f"{float(model.groups.young.max()):.3g}"
         hint = "" if options.frequency else "; --young or --frequency changes it"
         notes.append(f"Young's modulus {young} Pa: the lowest frequency is {frequency:g} Hz{hint}")
+    megabytes = model.parts.nbytes / 1e6
+    if megabytes > LARGE:
+        notes.append(
+            f"{modes} modes of {counted(len(model.groups), 'material')} take {megabytes:,.0f} MB; "
+            "half as many modes take a sixteenth"
+        )
     return model, source, notes
+
+
+def _flattened_materials(material: Material, options: BodyOptions) -> list[str]:
+    """Return notes on options that replace several constants of a file by one."""
+    notes = []
+    for option in ("young", "poisson", "density"):
+        count = len(np.unique(getattr(material, option)))
+        if getattr(options, option) is not None and count > 1:
+            notes.append(f"--{option} replaces {count} different values of the file by one")
+    return notes
 
 
 def body_frequencies(model: StvkModel) -> Floats:
@@ -177,25 +203,33 @@ _SCENE_BODIES = model_cache(BODY_MODEL, StvkModel.load)
 
 def prepared_body(given: str, *, quiet: bool = True) -> StvkModel:
     """Return the body of a file, a scene or a mesh, with the defaults of `supple stvk`."""
+    return prepared_body_and_mesh(given, quiet=quiet)[0]
+
+
+def prepared_body_and_mesh(
+    given: str, *, quiet: bool = True
+) -> tuple[StvkModel, TetMesh | HexMesh | None]:
+    """Return a `prepared_body` and its elements, which a body's file does not have."""
     kind, notes = source_kind(given), list[str]()
     if kind == "body":
         with working("reading", quiet):
-            return StvkModel.load(given)
+            return StvkModel.load(given), None
+    sources: list[BodySource] = []
 
     def make() -> StvkModel:
         with build_log(quiet) as log:
-            model, _, new_notes = made_body(given, BodyOptions(), log)
+            model, source, new_notes = made_body(given, BodyOptions(), log)
         notes.extend(new_notes)
+        sources.append(source)
         return model
 
     if kind == "body scene":
-        body: StvkModel = cached(_SCENE_BODIES, f"model-{given}", make).value
-        return body
+        return cached(_SCENE_BODIES, f"model-{given}", make).value, stvk_scene(given).mesh
     body = make()
     if not quiet:
         for note in (*notes, f"supple stvk {given} writes it to a file, with options"):
             console.print(f"note: {note}", markup=False, soft_wrap=True)
-    return body
+    return body, sources[0].mesh
 
 
 # Fixed vertices --------------------------------------------------------------------------------

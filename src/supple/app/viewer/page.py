@@ -15,6 +15,7 @@ from supple.app.viewer.panels.curves_panel import CurvesPanel, SpringPanel
 from supple.app.viewer.panels.play_panel import PlayPanel, RecordPanel, add_material_controls
 from supple.app.viewer.panels.pose_panel import HandlePanel, PosePanel
 from supple.app.viewer.panels.show_panel import CostPanel, EnergyPanel, ShowPanel
+from supple.app.viewer.panels.sketch_panel import SketchPanel
 from supple.app.viewer.panels.touch_panel import ObjectPanel, TouchPanel
 from supple.app.viewer.scene.contact_nodes import FixedObstacles
 from supple.app.viewer.scene.scene_view import SceneView
@@ -179,6 +180,8 @@ class Page:
         if "recording" in parts:
             with tab("Record"):
                 self._panels.append(RecordPanel(server, session, self.folder))
+        if "sketch" in parts:
+            self._panels.append(SketchPanel(server, session, self.folder))
         if "energies" in parts:
             self._panels.append(EnergyPanel(server, session))
         with server.gui.add_folder("Cost"):

@@ -10,12 +10,13 @@ from typing import Any
 
 from supple.anatomy.anatomy import anatomy_of
 from supple.anatomy.region_entries import RegionEntry
-from supple.app.bodies.make_body import prepared_body
+from supple.app.bodies.make_body import prepared_body_and_mesh
 from supple.app.contact_options import ContactOptions
 from supple.app.model_request import command_model, flesh_values, with_kept_feel
 from supple.app.options import ViewOptions
 from supple.app.viewer.session.anatomy_editing import AnatomyEditing
 from supple.app.viewer.session.body_actor import BodyActor
+from supple.app.viewer.session.body_sketch import BodySketch
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Actor, Session
 from supple.engines.engine import engine_named
@@ -72,9 +73,10 @@ def run_view(
     from supple.app.viewer.page import Page
 
     if body:
-        model = prepared_body(given, quiet=quiet)
+        model, mesh = prepared_body_and_mesh(given, quiet=quiet)
         with working("starting", quiet):
-            actor: Actor = BodyActor(model)
+            sketch = None if mesh is None else BodySketch(model, mesh, Path(given).stem)
+            actor: Actor = BodyActor(model, sketch)
     else:
         actor = _character(given, options, touch, quiet)
     with working("starting", quiet):

@@ -1,6 +1,12 @@
 """Reduced Saint Venant–Kirchhoff bodies (Barbič and James 2005)."""
 
-from supple.engines.stvk.bases import derivative_basis, mode_basis, motion_basis
+from supple.engines.stvk.bases import (
+    body_derivatives,
+    body_modes,
+    derivative_basis,
+    mode_basis,
+    motion_basis,
+)
 from supple.engines.stvk.body_simulator import StvkStep
 from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.free.simulator import FreeStvkRun, FreeStvkSimulator
@@ -22,6 +28,8 @@ __all__ = [
     "StvkModel",
     "StvkSimulator",
     "StvkStep",
+    "body_derivatives",
+    "body_modes",
     "derivative_basis",
     "mode_basis",
     "motion_basis",

@@ -7,7 +7,7 @@ for any `VibratingBody`, of tets or hexahedra, held or free. Bases of sketched l
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -39,7 +39,7 @@ _STVK_STEP, _STEP = 0.05, 1e-4
 #: Largest number of entries of the derivatives, 0.5 GB.
 _MOST_ENTRIES = 62_500_000
 #: Largest default number of linear modes; more give many small derivatives.
-_MOST_LINEAR = 20
+MOST_LINEAR = 20
 #: Progress after the modes, and after the derivatives.
 _MODES_DONE, _DERIVATIVES_DONE = 0.6, 0.95
 
@@ -130,11 +130,12 @@ def derivative_basis(
     swing: float | None = None,
     progress: PartDone | None = None,
 ) -> Floats:
-    """Reduce linear modes and their derivatives to `count` principal directions.
+    """Reduce linear modes and their derivatives to `count` directions, the first mode first.
 
     Mass-PCA of {(λ₁/λ_i) Ψ_i} ∪ {(λ₁²/(λ_i λ_j)) Φ_ij}, i ≤ j, with mass-normalised derivatives
-    Φ_ij (barbic2005 §5.1, eq. 16). Derivatives of a free body are balanced by inertial forces
-    and have no rigid part (appendix D).
+    Φ_ij (barbic2005 §5.1, eq. 16). The first column is Ψ₁, and the others are principal directions
+    of what is left: mass-PCA alone can put a derivative first, which is far stiffer. Derivatives of
+    a free body are balanced by inertial forces and have no rigid part (appendix D).
 
     Parameters
     ----------
@@ -146,36 +147,86 @@ def derivative_basis(
         Vertices that do not move, or a mask; none for a free body.
     linear
         Number k of linear modes to start from, which give k + k(k + 1)/2 shapes. By default two
-        thirds of `count`, at most 20.
+        fifths of `count`, at most 20.
     swing
         Amplitude of the first mode, in m·√kg; derivatives are then weighted as they occur at that
         amplitude, otherwise they are normalised.
     progress
         Called with the fraction done, 0 to 1.
     """
-    report = progress or unreported
     size = checked_count("the number of basis vectors", count)
     k = linear_mode_count(size) if linear is None else checked_count("linear modes", linear)
-    _check_room(len(body.rest), k)
     if size > k + k * (k + 1) // 2:
         raise SuppleError(
             f"{size} basis vectors requested, but {k} modes with their derivatives give only "
             f"{k + k * (k + 1) // 2} shapes; use more linear modes, or fewer basis vectors"
         )
-    report(0.0)
-    modes = body_modes(body, k, fixed=fixed)
-    report(_MODES_DONE)
-    bent = _derivatives(body, modes, report)
-    masses = masses_of(body)
-    if swing is None:
-        sizes = np.sqrt(np.einsum("i,ij,ij->j", np.repeat(masses, 3), bent, bent))
-        bent /= np.where(sizes > 0, sizes, 1.0)
-    elif not checked_number("swing", swing) > 0:
+    if swing is not None and not checked_number("swing", swing) > 0:
         raise SuppleError(f"swing must be positive, not {swing}")
-    candidates = scaled_candidates(modes.eigenvalues, modes.vectors, bent, swing)
-    basis = principal_basis(body, candidates, size, fixed)
+    report = progress or unreported
+    basis = BentModes.of(body, k, fixed, normalised=swing is None, progress=report).basis(
+        size, k, swing
+    )
     report(1.0)
     return basis
+
+
+class BentModes(NamedTuple):
+    """Linear modes of a body, and their derivatives."""
+
+    body: VibratingBody
+    fixed: ArrayLike
+    modes: Modes
+    derivatives: Floats  # (3n, k(k + 1)/2)
+
+    @classmethod
+    def of(
+        cls,
+        body: VibratingBody,
+        linear: int,
+        fixed: ArrayLike,
+        *,
+        normalised: bool = True,
+        progress: PartDone = unreported,
+    ) -> BentModes:
+        """Compute `linear` modes, and their derivatives, mass-normalised unless asked otherwise."""
+        _check_room(len(body.rest), linear)
+        progress(0.0)
+        modes = body_modes(body, linear, fixed=fixed)
+        progress(_MODES_DONE)
+        bent = body_derivatives(body, modes, progress=progress)
+        if normalised:
+            masses = np.repeat(masses_of(body), 3)
+            sizes = np.sqrt(np.einsum("i,ij,ij->j", masses, bent, bent))
+            bent /= np.where(sizes > 0, sizes, 1.0)
+        return cls(body, fixed, modes, bent)
+
+    def basis(self, count: int, linear: int, swing: float | None = None) -> Floats:
+        """Return the basis (n, 3, count) of the first `linear` modes and their derivatives."""
+        first = self.modes.vectors[:, :1]
+        out = np.zeros((len(self.body.rest), 3, count))
+        free = free_vertices(self.body, self.fixed)
+        out[free, :, :1] = _shaped(first)[free]
+        if count > 1:
+            candidates = self.candidates(linear, swing)
+            heavy = np.repeat(masses_of(self.body), 3)[:, None]
+            candidates -= first @ ((heavy * first).T @ candidates)
+            rest = principal_basis(self.body, candidates[:, 1:], count - 1, self.fixed)
+            columns = rest.reshape(-1, count - 1)
+            columns -= first @ (
+                (heavy * first).T @ columns
+            )  # small candidates have rounding errors
+            out[free, :, 1:] = rest[free]
+        return out
+
+    def candidates(self, linear: int, swing: float | None = None) -> Floats:
+        """Return the scaled modes and derivatives of eq. 16, (3n, k + k(k + 1)/2)."""
+        number = len(self.modes.eigenvalues)
+        first, second = np.triu_indices(number)
+        chosen = (first < linear) & (second < linear)
+        vectors = self.modes.vectors[:, :linear]
+        bent = self.derivatives if linear == number else self.derivatives[:, chosen]
+        return scaled_candidates(self.modes.eigenvalues[:linear], vectors, bent, swing)
 
 
 def motion_basis(
@@ -219,8 +270,8 @@ def principal_basis(body: VibratingBody, shapes: Floats, count: int, fixed: Arra
 
 
 def linear_mode_count(count: int) -> int:
-    """Return the number of linear modes to start from: ⅔ `count`, at most 20 if that suffices."""
-    k = min(_MOST_LINEAR, max(1, round(2 * count / 3)))
+    """Return the number of linear modes to start from: ⅖ `count`, at most 20 if that suffices."""
+    k = min(MOST_LINEAR, max(1, round(0.4 * count)))
     while k + k * (k + 1) // 2 < count:
         k += 1
     return k
@@ -234,11 +285,17 @@ def body_modes(body: VibratingBody, count: int, *, fixed: ArrayLike = ()) -> Mod
     return linear_modes(stiffness, masses_of(body), count, null_space=allowed)
 
 
-def _derivatives(body: VibratingBody, modes: Modes, report: PartDone) -> Floats:
-    """Return modal derivatives (3n, k(k + 1)/2), in the order of `modal_derivatives`."""
+def body_derivatives(
+    body: VibratingBody, modes: Modes, *, progress: PartDone = unreported
+) -> Floats:
+    """Return derivatives Φ_ij, i ≤ j, of a body's modes, (3n, k(k + 1)/2) (barbic2005 eq. 14).
+
+    For tets and hexahedra; columns are (0, 0), (0, 1), …, as those of `modal_derivatives`. They are
+    not normalised.
+    """
     if isinstance(body, ElasticBody):
         bent = modal_derivatives(body, body.rest, modes)
-        report(_DERIVATIVES_DONE)
+        progress(_DERIVATIVES_DONE)
         return bent
     k = modes.vectors.shape[1]
     out = np.empty((modes.vectors.shape[0], k * (k + 1) // 2))
@@ -253,7 +310,7 @@ def _derivatives(body: VibratingBody, modes: Modes, report: PartDone) -> Floats:
         behind = body.stiffness(body.rest - h * step) @ along
         out[:, first : first + k - i] = modes.compliance((behind - ahead) / (2 * h))
         first += k - i
-        report(_MODES_DONE + (_DERIVATIVES_DONE - _MODES_DONE) * first / out.shape[1])
+        progress(_MODES_DONE + (_DERIVATIVES_DONE - _MODES_DONE) * first / out.shape[1])
     return out
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar, Unpack
 
 import numpy as np
+import scipy.linalg as sl
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from supple.arrays import Floats, Ints, Singles
@@ -19,10 +20,14 @@ from supple.engines.stvk.cubic_model import CubicModel
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.strain_points import MaterialChange
 from supple.engines.stvk.stvk_step import (
+    FACTORISED,
     K0,
     MASS,
     PACKED_ROWS,
     POSITION,
+    STAGE,
+    STEP,
+    TAU,
     TERM_ROWS,
     VELOCITY,
     padded_pairs,
@@ -32,7 +37,9 @@ from supple.errors import SolverError, SuppleError
 from supple.linalg.upper_triangle import padded_identity
 
 #: Newton ends when an iteration moves no vertex farther than this fraction of the body's size.
-_TOLERANCE = 1e-10
+TOLERANCE = 1e-10
+#: Newmark's method with β = 0 and γ = ½.
+CENTRAL = "central-differences"
 #: Largest number of Newton iterations, since a step cannot be interrupted.
 _MOST_ITERATIONS = 1000
 #: Largest size in bytes of the result of a run.
@@ -48,7 +55,8 @@ class StvkStep(NamedTuple):
     """Seconds since the reset."""
     limits: tuple[str, ...]
     """``"stiffness"`` if the system was not positive definite and was shifted; ``"inversion"`` if
-    parts of the body are inverted, or the body is being restored."""
+    parts of the body are inverted, or the body is being restored; ``"equilibrium"`` if it rests in
+    a spurious equilibrium, see `StvkSimulator.spurious_distance`."""
     readings: Mapping[str, Any] = MappingProxyType({})
     """Results of the step by name; always empty for Saint Venant–Kirchhoff bodies."""
 
@@ -78,8 +86,11 @@ class BodySimulator(ABC, Generic[Body]):
         alpha: float = 0.0,
         beta: float = 0.0,
         gravity: ArrayLike = (0.0, 0.0, 0.0),
+        tolerance: float = TOLERANCE,
+        newmark: tuple[float, float] | None = None,
     ) -> None:
-        self._settings = _step_settings(dt, integrator, alpha, beta)
+        self._settings = _step_settings(dt, integrator, alpha, beta, newmark)
+        self._tolerance = _checked_tolerance(tolerance)
         self._counts = _iteration_counts(iterations)
         self._dtype: np.dtype[Any] = _checked_dtype(dtype)
         self._integrator = integrator
@@ -103,7 +114,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     @property
     def integrator(self) -> str:
-        """Name of the integrator: ``"newmark"`` or ``"backward-euler"``."""
+        """Name of the integrator, such as ``"newmark"``."""
         return self._integrator
 
     @property
@@ -186,6 +197,7 @@ class BodySimulator(ABC, Generic[Body]):
 
     def _diverged(self, made: int) -> None:
         self._system[:] = padded_identity(self.model.modes)  # it may not be finite
+        self._counts[FACTORISED] = 0
         when = self.time + made * self.dt
         raise SolverError(f"the simulation diverges at {when:.3f} s; {self._cure}")
 
@@ -196,9 +208,10 @@ class BodySimulator(ABC, Generic[Body]):
         out += self._surface_rest
 
 
-def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Floats:
-    """Return the array [h, τ, α, β, tolerance] for kernels; the tolerance is set later."""
-    row = integrator_named(integrator, lambda row: row.trapezoidal)
+def _step_settings(
+    dt: float, integrator: str, alpha: float, beta: float, newmark: tuple[float, float] | None
+) -> Floats:
+    """Return settings for kernels, see `stvk_step.STEP`; the tolerance is set later."""
     h = checked_number("dt", dt)
     if not 1e-12 <= h <= 1e9:
         raise SuppleError(f"dt must be a positive number, not {dt}")
@@ -206,15 +219,60 @@ def _step_settings(dt: float, integrator: str, alpha: float, beta: float) -> Flo
     for name, value in zip(("alpha", "beta"), damping, strict=True):
         if value < 0:
             raise SuppleError(f"{name} is {value}; it must not be negative")
-    return np.array([h, row.stage * h, *damping, 0.0])
+    if newmark is None and integrator != CENTRAL:
+        tau = integrator_named(integrator, lambda row: row.trapezoidal).stage * h
+        return np.array([h, tau, *damping, 0.0, tau, 0.0])
+    if newmark is None:
+        newmark = (0.0, 0.5)
+    elif integrator != "newmark":
+        raise SuppleError(f'newmark= is for integrator "newmark", not {integrator!r:.40}')
+    weight, gamma = checked_array("newmark", newmark, (2,)).tolist()
+    if not (0 <= weight <= 0.5 and 0.5 <= gamma <= 1):
+        raise SuppleError(
+            f"newmark {newmark} must be a β from 0 to ½ and a γ from ½ to 1; a smaller γ adds "
+            "energy in every step"
+        )
+    return np.array(
+        [h, gamma * h, *damping, 0.0, weight / gamma * h, (0.5 - weight / gamma) * h**2]
+    )
+
+
+def _checked_tolerance(tolerance: float) -> float:
+    """Return the tolerance, from 0 to 1."""
+    value = checked_number("tolerance", tolerance)
+    if not 0 <= value <= 1:
+        raise SuppleError(f"tolerance is a fraction of the body's size, 0 to 1, not {tolerance}")
+    return value
+
+
+def check_step_size(model: StvkModel | CubicModel, settings: Floats) -> None:
+    """Raise an error for a step with which the fastest mode at rest grows.
+
+    Newmark's method with γ > 2β is stable for ωh < 1/√(γ/2 − β).
+    """
+    h = settings[STEP]
+    if settings[STAGE] == settings[TAU]:
+        return
+    excess = settings[TAU] / h / 2 - settings[STAGE] * settings[TAU] / h**2
+    if excess <= 1e-12:
+        return
+    r, stiffness = model.modes, np.zeros((model.modes, model.modes))
+    stiffness[np.triu_indices(r)] = model.tangent[:, 0]
+    fastest = sl.eigvalsh(stiffness, model.mass, lower=False, subset_by_index=[r - 1, r - 1])[0]
+    if h * math.sqrt(max(fastest * excess, 0.0)) >= 1:
+        longest = 1 / math.sqrt(fastest * excess)
+        raise SuppleError(
+            f"dt is {h:.3g} s, but this integrator is stable only below {longest:.3g} s, the limit "
+            "of the body's fastest mode; use smaller steps or fewer modes"
+        )
 
 
 def _iteration_counts(iterations: int) -> Ints:
-    """Return [Newton iterations, 0, 0, 0] for the counts of `StepArrays`."""
+    """Return [Newton iterations, 0, 0, 0, 0] for the counts of `StepArrays`."""
     count = checked_count("iterations", iterations)
     if count > _MOST_ITERATIONS:
         raise SuppleError(f"{count} iterations are too many; use at most {_MOST_ITERATIONS}")
-    return np.array([count, 0, 0, 0], np.int64)
+    return np.array([count, 0, 0, 0, 0], np.int64)
 
 
 def check_trace(steps: int, columns: int) -> None:
@@ -284,17 +342,17 @@ def first_acceleration(
     return acceleration_by(model, acting)
 
 
-def tolerance(model: StvkModel | CubicModel) -> float:
-    """Return the largest change of q that counts as converged."""
+def largest_change(model: StvkModel | CubicModel, tolerance: float) -> float:
+    """Return the change of q that moves a vertex by this fraction of the body's size."""
     if isinstance(model, StvkModel):
         where, basis = model.rest, model.basis
     elif 0 < model.scale < math.inf or not model.has_surface:  # not all vertices are known
-        return _TOLERANCE * (model.scale if 0 < model.scale < math.inf else 1.0)
+        return tolerance * (model.scale if 0 < model.scale < math.inf else 1.0)
     else:
         where, basis = model.surface.vertices, model.surface_basis
     reach = float(np.sqrt((basis**2).sum(axis=(1, 2)).max()))
     size = float(np.ptp(where, axis=0).max())
-    return _TOLERANCE * (size / reach if size > 0 and reach > 0 else 1.0)
+    return tolerance * (size / reach if size > 0 and reach > 0 else 1.0)
 
 
 def surface_arrays(model: StvkModel | CubicModel) -> tuple[Singles, Singles]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,9 @@ from supple.checks import checked_array, numbers, shown
 from supple.elastic.body import ElasticBody, HexBody
 from supple.elastic.material import Material
 from supple.engines.stvk.bases import derivative_basis, fixed_vertices, free_vertices, mode_basis
-from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints
+from supple.engines.stvk.measured_basis import measured_basis
+from supple.engines.stvk.sketch import pulled_basis
+from supple.engines.stvk.strain_points import MaterialGroups, StrainPoints, volume_matrix
 from supple.errors import SuppleError
 from supple.linalg.blas import single_threaded
 from supple.mesh.embedding import embed
@@ -20,36 +22,52 @@ from supple.mesh.hex_embedding import embed_hexes
 from supple.mesh.hexes import HexMesh
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
-from supple.progress import PartDone
+from supple.progress import PartDone, unreported
 
-BASES = ("derivatives", "modes")
+BASES = ("derivatives", "modes", "sketch")
+#: Mass matrices: diagonal, or of the shape functions.
+MASSES = ("lumped", "consistent")
 #: Relative squared size below which a column depends on the others.
 _DEPENDENT = 1e-12
+
+
+class BasisRequest(NamedTuple):
+    """Kind of a basis, number of its vectors, and number of linear modes, or None."""
+
+    kind: str = "derivatives"
+    modes: int = 20
+    linear: int | None = None
 
 
 def elastic_basis(
     mesh: TetMesh | HexMesh,
     material: Material,
-    modes: int,
+    request: BasisRequest,
     fixed: ArrayLike,
-    kind: str,
     order: int,
     progress: PartDone | None = None,
 ) -> Floats:
     """Return a mass-orthonormal basis (n, 3, modes) of a body held at `fixed` vertices."""
+    kind, modes, linear = request
     if not (isinstance(kind, str) and kind in BASES):
         raise SuppleError(f"no basis {shown(kind, 40)}; there are {', '.join(BASES)}")
+    if linear is not None and kind != "derivatives":
+        raise SuppleError(f'linear modes are for the basis "derivatives", not "{kind}"')
     body: ElasticBody | HexBody
     if isinstance(mesh, TetMesh):
         body = ElasticBody(mesh, material)
     else:
         body = HexBody(mesh, material, order=order)
+    report = progress or unreported
+    report(0.0)
     if kind == "modes":
-        if progress is not None:
-            progress(0.0)
         shapes = mode_basis(body, modes, fixed=fixed)
+    elif kind == "sketch":
+        shapes = pulled_basis(body, modes, fixed=fixed, progress=report)
+    elif linear is None:
+        shapes = measured_basis(body, material, order, modes, fixed=fixed, progress=report)
     else:
-        shapes = derivative_basis(body, modes, fixed=fixed, progress=progress)
+        shapes = derivative_basis(body, modes, fixed=fixed, linear=linear, progress=report)
     shapes[np.setdiff1d(np.arange(len(shapes)), free_vertices(body, fixed))] = 0.0  # exactly
     return shapes
 
@@ -110,19 +128,26 @@ def _check_independent(shapes: Floats, masses: Floats) -> None:
 
 
 def mass_parts(
-    points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats
+    points: StrainPoints, group: NDArray[np.int64], n_groups: int, basis: Floats, mass: str
 ) -> tuple[Floats, Floats]:
-    """Return UᵀMU (g, r, r) and UᵀM along each axis (g, 3, r) of g groups at 1 kg/m³, lumped."""
-    r = basis.shape[2]
-    mass, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
+    """Return UᵀMU (g, r, r) and UᵀM along each axis (g, 3, r) of g groups at 1 kg/m³."""
+    n, r = len(basis), basis.shape[2]
+    found, weight = np.empty((n_groups, r, r)), np.empty((n_groups, 3, r))
     for number in range(n_groups):
-        volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
-        weighed = volumes[:, None, None] * basis
+        volumes = volume_matrix(points.taken(np.flatnonzero(group == number)), mass)
+        weighed = (volumes @ basis.reshape(n, -1)).reshape(basis.shape)
         with single_threaded():  # the same bits for any number of cores
             product = weighed.reshape(-1, r).T @ basis.reshape(-1, r)
-        mass[number] = (product + product.T) / 2
+        found[number] = (product + product.T) / 2
         weight[number] = weighed.sum(axis=0)
-    return mass, weight
+    return found, weight
+
+
+def checked_mass_kind(mass: str) -> str:
+    """Return "lumped" or "consistent"; raise an error for anything else."""
+    if not (isinstance(mass, str) and mass in MASSES):
+        raise SuppleError(f"no mass {shown(mass, 40)}; there are {', '.join(MASSES)}")
+    return mass
 
 
 def surface_of(

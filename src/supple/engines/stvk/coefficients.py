@@ -246,11 +246,12 @@ def _tangent(A, r, table, out):  # type: ignore[no-untyped-def]
                     row[1 + r + cd] = 0.5 * value if c == d else value
 
 
-def truncated_tangent(tangent: Floats, r: int, fewer: int) -> Floats:
-    """Return coefficients (…, rows, columns) of the first `fewer` of r modes."""
-    entries = _pair_table(r)[np.triu_indices(fewer)]
-    columns = np.concatenate([np.arange(1 + fewer), 1 + r + entries])
-    return np.ascontiguousarray(tangent[..., entries[:, None], columns])
+def tangent_of_columns(tangent: Floats, r: int, columns: Ints) -> Floats:
+    """Return coefficients (…, rows, columns) of some of r modes, given in ascending order."""
+    first, second = np.triu_indices(len(columns))
+    entries = _pair_table(r)[columns[first], columns[second]]
+    kept = np.concatenate([[0], 1 + columns, 1 + r + entries])
+    return np.ascontiguousarray(tangent[..., entries[:, None], kept])
 
 
 class CubeTables(NamedTuple):

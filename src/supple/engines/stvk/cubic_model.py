@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Singles
-from supple.checks import checked_array, checked_count, numbers, owned_array, shown
+from supple.arrays import Floats, Ints, Singles
+from supple.checks import (
+    checked_array,
+    checked_count,
+    checked_indices,
+    numbers,
+    owned_array,
+    shown,
+)
 from supple.dynamics.character_inputs import checked_vertex
 from supple.engines.stvk.coefficients import (
     MOST_MODES,
     monomials,
     pair_count,
     paired_count,
-    truncated_tangent,
+    tangent_of_columns,
 )
 from supple.engines.stvk.strain_points import MaterialChange
 from supple.errors import SuppleError
@@ -26,6 +33,8 @@ from supple.mesh.surface import SurfaceMesh
 #: Forces in N on a surface: (n̄, 3), or (3,) by vertices.
 Forces = ArrayLike | Mapping[int, ArrayLike]
 
+#: Iterations of an equilibrium, relative change at its end, and shortened iterations.
+_ITERATIONS, _CONVERGED, _CAREFUL = 60, 1e-8, 5
 #: Tolerance on the symmetry of a mass matrix, relative to its size.
 _ASYMMETRY = 1e-9
 
@@ -64,6 +73,34 @@ class PolynomialBody:
         at = self._reduced(q)
         k1, k2 = self._terms(at)
         return float(at @ _unpacked(self.tangent[:, 0] / 2 + k1 / 6 + k2 / 12, self.modes) @ at)
+
+    def equilibrium(self, load: ArrayLike, start: ArrayLike | None = None) -> Floats | None:
+        """Return q with f(q) = `load` (r,) by damped Newton's method; None if it is not found.
+
+        `start` is by default the rest shape, from which the load is applied in parts.
+        """
+        force = self._reduced(load)
+        if start is not None:
+            return self._nearest_equilibrium(force, self._reduced(start))
+        q: Floats | None = np.zeros(self.modes)
+        for part in (0.25, 0.5, 0.75, 1.0):
+            q = None if q is None else self._nearest_equilibrium(part * force, q)
+        return q
+
+    def _nearest_equilibrium(self, force: Floats, start: Floats) -> Floats | None:
+        q = start
+        for iteration in range(_ITERATIONS):
+            try:
+                change = np.linalg.solve(self.stiffness(q), force - self.force(q))
+            except np.linalg.LinAlgError:
+                return None
+            q = q + (change if iteration >= _CAREFUL else 0.7 * change)
+            largest = float(np.abs(q).max())
+            if not np.isfinite(largest):
+                return None
+            if np.abs(change).max() <= _CONVERGED * largest:
+                return q
+        return None
 
     def surface_at(self, q: ArrayLike) -> Singles:
         """Return X̄ + Ū q, the surface at q, (n̄, 3) float32."""
@@ -211,25 +248,37 @@ class CubicModel(PolynomialBody):
             "λ and μ; use StvkModel.from_basis with the mesh, a material and the modes"
         )
 
-    def truncate(self, modes: int) -> CubicModel:
-        """Return the model of the first `modes` coordinates, with the others zero."""
-        fewer = fewer_modes(modes, self.modes)
+    def with_columns(self, columns: ArrayLike) -> CubicModel:
+        """Return the model of some of its coordinates, ascending, with the others zero."""
+        kept = kept_columns(columns, self.modes)
         weights = self.axis_weights
         return CubicModel(
-            truncated_tangent(self._tangent, self.modes, fewer),
-            self.mass[:fewer, :fewer],
+            tangent_of_columns(self._tangent, self.modes, kept),
+            self.mass[np.ix_(kept, kept)],
             surface=self._surface,
-            surface_basis=self._basis[:, :, :fewer] if self.has_surface else None,
-            axis_weights=None if weights is None else weights[:, :fewer],
+            surface_basis=self._basis[:, :, kept] if self.has_surface else None,
+            axis_weights=None if weights is None else weights[:, kept],
         )
 
+    def truncate(self, modes: int) -> CubicModel:
+        """Return the model of the first `modes` coordinates, with the others zero."""
+        return self.with_columns(first_columns(modes, self.modes))
 
-def fewer_modes(modes: int, most: int) -> int:
-    """Return `modes` after checking that a model of `most` modes can be truncated to it."""
+
+def first_columns(modes: int, most: int) -> Ints:
+    """Return the first columns, after checking that a model of `most` modes has as many."""
     fewer = checked_count("the number of modes", modes)
     if fewer > most:
         raise SuppleError(f"{fewer} modes requested, but the model has {most}")
-    return fewer
+    return np.arange(fewer)
+
+
+def kept_columns(columns: ArrayLike, most: int) -> Ints:
+    """Return columns to keep, ascending, after checking that a model of `most` modes has them."""
+    kept = np.unique(checked_indices("column", columns, most))
+    if not len(kept):
+        raise SuppleError("no column of the basis is left; keep at least one")
+    return kept
 
 
 def _checked_tangent(tangent: ArrayLike) -> Floats:

@@ -16,14 +16,21 @@ from supple.elastic.densities.density import lame_parameters
 from supple.elastic.material import Material
 from supple.engines.common.model_file import AGAIN, STVK_FORMAT, StoredModel
 from supple.engines.stvk.build import (
+    BasisRequest,
     checked_basis,
+    checked_mass_kind,
     elastic_basis,
     held_count,
     mass_parts,
     surface_of,
 )
-from supple.engines.stvk.coefficients import MOST_MODES, pair_count, stvk_parts, truncated_tangent
-from supple.engines.stvk.cubic_model import PolynomialBody, checked_mass, fewer_modes
+from supple.engines.stvk.coefficients import MOST_MODES, pair_count, stvk_parts, tangent_of_columns
+from supple.engines.stvk.cubic_model import (
+    PolynomialBody,
+    checked_mass,
+    first_columns,
+    kept_columns,
+)
 from supple.engines.stvk.rigid_integrals import RigidIntegrals
 from supple.engines.stvk.strain_points import (
     MOST_GROUPS,
@@ -125,7 +132,7 @@ class StvkModel(StoredModel, PolynomialBody):
     rest
         (n, 3) rest positions X in m.
     basis
-        (n, 3, r) U; UᵀMU = 1 for the densities of the build.
+        (n, 3, r) U; UᵀMU = 1 for lumped masses and the densities of the build.
     groups
         Groups of elements that share a material, and these materials.
     parts
@@ -175,9 +182,11 @@ class StvkModel(StoredModel, PolynomialBody):
         *,
         fixed: ArrayLike = (),
         basis: str = "derivatives",
+        linear: int | None = None,
         groups: ArrayLike | None = None,
         surface: SurfaceMesh | None = None,
         order: int = 2,
+        mass: str = "lumped",
         progress: PartDone | None = None,
     ) -> StvkModel:
         """Build the model of a mesh and its basis.
@@ -194,8 +203,13 @@ class StvkModel(StoredModel, PolynomialBody):
             Fixed vertices, or a mask. Without them the body is free, and the basis has no rigid
             motions.
         basis
-            ``"derivatives"`` (linear modes and their derivatives, for large motion) or
-            ``"modes"`` (linear modes alone, for small motion).
+            ``"derivatives"`` (linear modes and their derivatives, for large motion), ``"modes"``
+            (linear modes alone, for small motion) or ``"sketch"`` (static shapes under strong
+            pulls; takes a minute).
+        linear
+            Number of linear modes of basis ``"derivatives"``. By default the one with the least
+            error under strong static loads; two fifths of `modes` for free bodies and those of
+            over 30,000 vertices.
         groups
             (m,) group number of each element; the material of a group can be changed. By default
             elements of equal material form a group.
@@ -203,6 +217,8 @@ class StvkModel(StoredModel, PolynomialBody):
             Surface to display, embedded in the mesh; by default the boundary of the mesh.
         order
             Integration points along each axis of a hexahedron; three are exact for boxes.
+        mass
+            ``"lumped"``, a diagonal mass matrix, or ``"consistent"``, that of the shape functions.
         progress
             Called with the part done, 0 to 1.
         """
@@ -210,10 +226,12 @@ class StvkModel(StoredModel, PolynomialBody):
         modes = checked_count("the number of modes", modes)
         if modes > MOST_MODES:
             raise SuppleError(f"{modes} modes are too many; use at most {MOST_MODES}")
+        checked_mass_kind(mass)
         # Checked before anything slow: the mesh, the orientation of its elements, and the groups.
         MaterialGroups.of(chosen, StrainPoints.of(mesh, order).n_elements, groups)
         first, then = _parts(progress)
-        shapes = elastic_basis(mesh, chosen, modes, fixed, basis, order, first)
+        request = BasisRequest(basis, modes, linear)
+        shapes = elastic_basis(mesh, chosen, request, fixed, order, first)
         return cls.from_basis(
             mesh,
             chosen,
@@ -222,6 +240,7 @@ class StvkModel(StoredModel, PolynomialBody):
             groups=groups,
             surface=surface,
             order=order,
+            mass=mass,
             progress=then,
         )
 
@@ -236,6 +255,7 @@ class StvkModel(StoredModel, PolynomialBody):
         groups: ArrayLike | None = None,
         surface: SurfaceMesh | None = None,
         order: int = 2,
+        mass: str = "lumped",
         progress: PartDone | None = None,
     ) -> StvkModel:
         """Build a model in a given basis U, (n, 3, r) or (3n, r), of independent columns.
@@ -243,17 +263,17 @@ class StvkModel(StoredModel, PolynomialBody):
         Vertices that are `fixed` must not move in it. `FreeStvkSimulator` needs a body without
         fixed vertices. The other parameters are as for `build`.
         """
-        points = StrainPoints.of(mesh, order)
+        points, mass = StrainPoints.of(mesh, order), checked_mass_kind(mass)
         grouped = MaterialGroups.of(material, points.n_elements, groups)
         shapes = checked_basis(basis, points, grouped, MOST_MODES)
         held = held_count(fixed, points, shapes)
         skin, skin_basis = surface_of(mesh, surface, shapes)
         group = grouped.of_element[points.element]
-        mass, weight = mass_parts(points, group, len(grouped), shapes)
+        masses, weight = mass_parts(points, group, len(grouped), shapes, mass)
         parts = stvk_parts(points, group, shapes, progress)
         rest = np.array(mesh.vertices, np.float64)
-        inertia = RigidIntegrals.of(points, group, len(grouped), rest, shapes, held)
-        return cls(rest, shapes, grouped, parts, mass, weight, skin, skin_basis, inertia)
+        inertia = RigidIntegrals.of(points, group, len(grouped), rest, shapes, held, mass)
+        return cls(rest, shapes, grouped, parts, masses, weight, skin, skin_basis, inertia)
 
     def __repr__(self) -> str:
         return (
@@ -303,18 +323,22 @@ class StvkModel(StoredModel, PolynomialBody):
         """
         return replace(self, groups=self.groups.changed(group, **changed))
 
-    def truncate(self, modes: int) -> StvkModel:
-        """Return the model in the first `modes` columns of its basis."""
-        fewer = fewer_modes(modes, self.modes)
+    def with_columns(self, columns: ArrayLike) -> StvkModel:
+        """Return the model in some columns of its basis, ascending (barbic2005 §6.5)."""
+        kept = kept_columns(columns, self.modes)
         return replace(
             self,
-            basis=np.ascontiguousarray(self.basis[:, :, :fewer]),
-            parts=truncated_tangent(self.parts, self.modes, fewer),
-            mass_parts=np.ascontiguousarray(self.mass_parts[:, :fewer, :fewer]),
-            weight_parts=np.ascontiguousarray(self.weight_parts[:, :, :fewer]),
-            surface_basis=np.ascontiguousarray(self.surface_basis[:, :, :fewer]),
-            inertia=None if self.inertia is None else self.inertia.truncate(fewer),
+            basis=np.ascontiguousarray(self.basis[:, :, kept]),
+            parts=tangent_of_columns(self.parts, self.modes, kept),
+            mass_parts=np.ascontiguousarray(self.mass_parts[:, kept[:, None], kept]),
+            weight_parts=np.ascontiguousarray(self.weight_parts[:, :, kept]),
+            surface_basis=np.ascontiguousarray(self.surface_basis[:, :, kept]),
+            inertia=None if self.inertia is None else self.inertia.with_columns(kept),
         )
+
+    def truncate(self, modes: int) -> StvkModel:
+        """Return the model in the first `modes` columns of its basis."""
+        return self.with_columns(first_columns(modes, self.modes))
 
     @classmethod
     def from_stored(cls, fields: Values, sizes: Mapping[str, int]) -> Self:

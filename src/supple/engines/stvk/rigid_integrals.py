@@ -20,10 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from supple.arrays import Floats
-from supple.engines.stvk.strain_points import StrainPoints
+from supple.arrays import Floats, Ints
+from supple.engines.stvk.strain_points import StrainPoints, volume_matrix
 from supple.linalg.blas import single_threaded
 
 #: The vector product, (a × b)_i = Σ ε_ijk a_j b_k.
@@ -34,14 +35,14 @@ _CROSS[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
 
 @dataclass(frozen=True, eq=False)
 class RigidIntegrals:
-    """Moments of each of g groups of elements at a density of 1 kg/m³, mass lumped to vertices.
+    """Moments of each of g groups of elements at a density of 1 kg/m³.
 
-    Mass is lumped as in the whole model: the second moments of a box along an axis with n cells are
-    larger by a relative 2/n² than for a uniform density. X is relative to `about` (3,), near the
-    body's centre for accuracy. `volumes` (g,) are Σ v, `first` (g, 3) Σ v X, `second` (g, 3, 3) Σ v
-    X Xᵀ, `mixed` (g, 3, 3, r) Σ v X_a U_bj, and `shapes` (g, 3, 3, r, r) Σ v U_ai U_bj. `held` is
-    the number of fixed vertices with mass; a vertex with zero rows in the basis is not necessarily
-    fixed.
+    Mass is lumped or consistent as in the whole model: with lumped mass, the second moments of a
+    box along an axis with n cells are larger by a relative 2/n² than for a uniform density. X is
+    relative to `about` (3,), near the body's centre for accuracy. `volumes` (g,) are Σ v, `first`
+    (g, 3) Σ v X, `second` (g, 3, 3) Σ v X Xᵀ, `mixed` (g, 3, 3, r) Σ v X_a U_bj, and `shapes`
+    (g, 3, 3, r, r) Σ v U_ai U_bj. `held` is the number of fixed vertices with mass; a vertex with
+    zero rows in the basis is not necessarily fixed.
     """
 
     about: Floats
@@ -61,6 +62,7 @@ class RigidIntegrals:
         rest: Floats,
         basis: Floats,
         held: int = 0,
+        mass: str = "lumped",
     ) -> RigidIntegrals:
         """Return the moments of a body at `rest` (n, 3) in a basis (n, 3, r), per group."""
         r = basis.shape[2]
@@ -76,30 +78,31 @@ class RigidIntegrals:
             held,
         )
         for number in range(n_groups):
-            volumes = points.taken(np.flatnonzero(group == number)).vertex_volumes()
-            used = np.flatnonzero(volumes > 0)
-            integrals._fill(number, volumes[used], rest[used] - about, basis[used])
+            some = points.taken(np.flatnonzero(group == number))
+            used = np.flatnonzero(some.vertex_volumes() > 0)
+            volumes = volume_matrix(some, mass)[used][:, used]
+            integrals._fill(number, volumes, rest[used] - about, basis[used])
         return integrals
 
-    def _fill(self, number: int, volumes: Floats, arms: Floats, basis: Floats) -> None:
+    def _fill(self, number: int, volumes: sp.csr_array, arms: Floats, basis: Floats) -> None:
         r = basis.shape[2]
         flat = basis.reshape(-1, 3 * r)
-        weighed = volumes[:, None] * arms
+        weighed = volumes @ arms
         with single_threaded():
             second, mixed = weighed.T @ arms, weighed.T @ flat
-            shapes = (volumes[:, None] * flat).T @ flat
+            shapes = (volumes @ flat).T @ flat
         self.volumes[number], self.first[number] = volumes.sum(), weighed.sum(axis=0)
         self.second[number] = (second + second.T) / 2
         self.mixed[number] = mixed.reshape(3, 3, r)
         shapes = (shapes + shapes.T) / 2
         self.shapes[number] = shapes.reshape(3, r, 3, r).swapaxes(1, 2)
 
-    def truncate(self, modes: int) -> RigidIntegrals:
-        """Return the moments in the first `modes` columns of the basis."""
+    def with_columns(self, columns: Ints) -> RigidIntegrals:
+        """Return the moments in some columns of the basis."""
         return replace(
             self,
-            mixed=np.ascontiguousarray(self.mixed[..., :modes]),
-            shapes=np.ascontiguousarray(self.shapes[..., :modes, :modes]),
+            mixed=np.ascontiguousarray(self.mixed[..., columns]),
+            shapes=np.ascontiguousarray(self.shapes[..., columns[:, None], columns]),
         )
 
     def moments(self, density: Floats, weight_parts: Floats) -> RigidMoments:

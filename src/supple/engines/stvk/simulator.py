@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
+import scipy.linalg as sl
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Singles
@@ -15,26 +17,43 @@ from supple.engines.stvk.body_simulator import (
     BodySimulator,
     StvkStep,
     acceleration_by,
+    check_step_size,
     check_trace,
     coefficient_arrays,
     finite_weight,
     first_acceleration,
+    largest_change,
     surface_arrays,
-    tolerance,
 )
 from supple.engines.stvk.cubic_model import CubicModel, Forces
 from supple.engines.stvk.inversion_watch import WatchArrays
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.stvk_step import (
     ACCELERATION,
+    CONVERGED,
+    FACTORISED,
     POSITION,
     STATE_ROWS,
     VELOCITY,
     StepArrays,
     advance,
 )
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.linalg.upper_triangle import padded_identity
+
+#: Seconds between checks for a spurious equilibrium, and its least distance relative to the size.
+CHECKED, FAR = 0.25, 0.02
+#: A body of lowest frequency ω is at rest if velocities are at most this times ω|q|, and
+#: accelerations this times ω²|q|.
+STILL = 0.02
+
+
+def spurious_words(distance: float) -> str:
+    """Return a description of a spurious equilibrium at this distance relative to the size."""
+    return (
+        f"the body rests in a spurious equilibrium, {distance:.2g} of its size away from its shape "
+        "without loads: its basis is too small for such a deformation; use more modes, and reset it"
+    )
 
 
 class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
@@ -49,9 +68,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     dt
         Time step in s.
     integrator
-        ``"newmark"`` (β = ¼, γ = ½: second order, conserves energy of resolved motion) or
-        ``"backward-euler"`` (damps fast motion most); any integrator that is `trapezoidal` in
-        `supple.dynamics.integrators`.
+        ``"newmark"`` (β = ¼, γ = ½: second order, conserves energy of resolved motion),
+        ``"backward-euler"`` (damps fast motion most), any other integrator that is `trapezoidal`
+        in `supple.dynamics.integrators`, or ``"central-differences"`` (explicit: Newmark's method
+        with β = 0 and γ = ½, for steps shorter than 2/ω of the fastest mode).
     iterations
         Largest number of Newton iterations of a step, up to 1000. One is the paper's choice for
         real time; several end at convergence.
@@ -61,6 +81,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         Rayleigh damping, in 1/s and s.
     gravity
         In m/s²; by default none, as the rest shape usually includes it.
+    tolerance
+        Iterations end when one moves no vertex by more than this fraction of the body's size.
+    newmark
+        β and γ of integrator ``"newmark"``; by default (¼, ½). γ above ½ damps fast motion.
 
     Notes
     -----
@@ -87,16 +111,19 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
     def _begin(self, model: StvkModel | CubicModel) -> None:
         if not isinstance(model, StvkModel | CubicModel):
             raise SuppleError(f"a StvkSimulator needs a StvkModel, not {shown(model)}")
+        self._every, self._astray = max(1, round(CHECKED / self.dt)), False
         self._state = np.zeros((STATE_ROWS, model.modes))
         self._exchange(model)
 
     def _exchange(self, model: StvkModel | CubicModel) -> None:
+        check_step_size(model, self._settings)
         coefficients = coefficient_arrays(model, self._dtype)
         weight = finite_weight(model, self._gravity)
         at, moving = self._state[[POSITION, VELOCITY]]
         acceleration = first_acceleration(model, weight, self._settings, at, moving)
-        self.model, self._settings[4] = model, tolerance(model)
-        self._system = padded_identity(model.modes)
+        self.model = model
+        self._settings[CONVERGED] = largest_change(model, self._tolerance)
+        self._system, self._counts[FACTORISED] = padded_identity(model.modes), 0
         self._watch = WatchArrays.of(model, weight)
         self._arrays = StepArrays(
             self._settings, self._counts, *coefficients, self._state, self._system, self._watch
@@ -104,12 +131,15 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         self._bound = ArgumentTable(self._arrays)
         self._surface_rest, self._surface_basis = surface_arrays(model)
         self._acting, self._no_trace = np.empty((1, model.modes)), np.empty((0, model.modes))
+        self._softest: float | None = None
+        self._unit = largest_change(model, 1.0)  # a q of this size moves a vertex by the body's
         self._set_weight(weight, acceleration)
 
     def _set_weight(self, weight: Floats, acceleration: Floats) -> None:
         self._weight, self._constant = weight, weight.reshape(1, -1).copy()
         self._watch.weight[:] = weight
         self._state[ACCELERATION] = acceleration
+        self._sagged: Floats | None = None
 
     def reset(self, q: ArrayLike | None = None, velocity: ArrayLike | None = None) -> None:
         """Reset, by default to the undeformed body at rest."""
@@ -117,8 +147,37 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         acceleration = first_acceleration(self.model, self._weight, self._settings, at, moving)
         self._state[:] = 0.0
         self._state[[POSITION, VELOCITY, ACCELERATION]] = at, moving, acceleration
-        self._counts[1:], self._steps = 0, 0
+        self._counts[1:], self._steps, self._astray = 0, 0, False
         self._watch.reset()
+
+    def spurious_distance(self) -> float:
+        """Return how far a body at rest is from its equilibrium, relative to its size; usually 0.
+
+        A basis that is too small can have spurious equilibria (barbic2005 §8): without loads, the
+        body comes to rest far from the shape that its weight gives it. The distance is that of the
+        farthest vertex. It is 0 for a body that moves, or is loaded so that it is not at rest.
+        """
+        model, (q, v) = self.model, self._state[[POSITION, VELOCITY]]
+        if float(q @ q) <= (FAR * self._unit) ** 2:
+            return 0.0
+        if self._softest is None:
+            softest = sl.eigvalsh(model.stiffness(np.zeros(len(q))), model.mass)[0]
+            self._softest = math.sqrt(max(float(softest), 0.0))
+        size, slow = math.sqrt(float(q @ model.mass @ q)), STILL * self._softest
+        if math.sqrt(float(v @ model.mass @ v)) > slow * size:
+            return 0.0
+        pull = model.force(q) - self._weight
+        if math.sqrt(float(pull @ np.linalg.solve(model.mass, pull))) > slow * self._softest * size:
+            return 0.0
+        if self._sagged is None:
+            sagged = model.equilibrium(self._weight)
+            self._sagged = np.full(len(q), np.nan) if sagged is None else sagged
+        moved = float(np.linalg.norm(q - self._sagged)) / self._unit
+        if len(self._surface_rest):
+            places = self._surface_basis @ (q - self._sagged)
+            size = float(np.ptp(self._surface_rest, axis=0).max())
+            moved = float(np.linalg.norm(places.reshape(-1, 3), axis=1).max()) / size
+        return moved if moved > FAR else 0.0
 
     @property
     def gravity(self) -> Floats:
@@ -178,7 +237,10 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         if advance(1, acting, self._no_trace, self._bound) != 1:
             checked_array("forces", acting[0], self._weight.shape)
             self._diverged(0)
-        return self._stepped(shifted, inverted)
+        report = self._stepped(shifted, inverted)
+        if self._steps % self._every == 0:
+            self._astray = self.spurious_distance() > 0
+        return report._replace(limits=(*report.limits, "equilibrium")) if self._astray else report
 
     def run(self, steps: int | ArrayLike) -> Floats:
         """Make many steps in one compiled call.
@@ -211,6 +273,8 @@ class StvkSimulator(BodySimulator[StvkModel | CubicModel]):
         trace = np.empty((count, r))
         kept = self._state, self._counts, self._watch.lasting, self._watch.progress
         self._run(count, lambda: advance(count, acting, trace, self._bound), kept)
+        if count >= self._every and (far := self.spurious_distance()):
+            warn(spurious_words(far))
         return trace
 
     def surface(self, out: Singles | None = None) -> Singles:

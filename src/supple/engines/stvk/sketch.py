@@ -14,11 +14,17 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, checked_count, checked_indices, checked_number
-from supple.engines.stvk.bases import VibratingBody, check_pieces, free_vertices, principal_basis
+from supple.engines.stvk.bases import (
+    VibratingBody,
+    body_modes,
+    check_pieces,
+    free_vertices,
+    principal_basis,
+)
 from supple.errors import SolverError, SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import PrincipalSubmatrix
-from supple.progress import Progress
+from supple.progress import PartDone, Progress, unreported
 
 Load = ArrayLike | Mapping[int, ArrayLike]
 
@@ -27,6 +33,8 @@ _TOLERANCE = 1e-7
 #: Largest number of iterations, and longest step as a fraction of the size, before a load is
 #: divided.
 _ITERATIONS, _LEAP = 10, 0.5
+#: Number of modes that choose the pulled vertices, and loads for each vector of a basis.
+_PULLED_MODES, _SHAPES_PER_VECTOR = 3, 3
 #: Smallest fraction of a load that is tried.
 _LEAST_PART = 2.0**-10
 
@@ -38,6 +46,7 @@ def sketch_basis(
     *,
     fixed: ArrayLike,
     separation: float = 0.02,
+    skip: bool = False,
     progress: Progress | None = None,
 ) -> Floats:
     """Return `count` principal directions of static shapes under loads, (n, 3, count).
@@ -55,11 +64,15 @@ def sketch_basis(
     separation
         Loads, and shapes, that differ from the last one used by less than this fraction of the
         largest are left out.
+    skip
+        Whether to leave out loads under which the body snaps; otherwise they raise an error.
     progress
         Called with the fraction done, 0 to 1, and a description.
     """
     size = checked_count("the number of basis vectors", count)
-    shapes = static_shapes(body, loads, fixed=fixed, separation=separation, progress=progress)
+    shapes = static_shapes(
+        body, loads, fixed=fixed, separation=separation, skip=skip, progress=progress
+    )
     masses = body.vertex_masses()
     weighed = shapes * np.sqrt(masses)[:, None]
     distinct = shapes[far_apart(weighed.reshape(len(shapes), -1), separation)]
@@ -72,19 +85,45 @@ def sketch_basis(
     return principal_basis(body, columns, size, fixed)
 
 
+def pulled_basis(
+    body: VibratingBody, count: int, *, fixed: ArrayLike, progress: PartDone = unreported
+) -> Floats:
+    """Return a `sketch_basis` of pulls at the vertices that soft modes move most, (n, 3, count).
+
+    They stand for a user's sketch: six directions with increasing force, up to half the body's size
+    in the linear model. Loads under which the body snaps are left out.
+    """
+    size = checked_count("the number of basis vectors", count)
+    vectors = body_modes(body, _PULLED_MODES, fixed=fixed).vectors.reshape(
+        len(body.rest), 3, _PULLED_MODES
+    )
+    places = np.unique(np.linalg.norm(vectors, axis=1).argmax(axis=0))
+    steps = max(2, -(-_SHAPES_PER_VECTOR * size // (6 * len(places))))
+    loads = pulling_loads(body, places, fixed=fixed, steps=steps)
+    return sketch_basis(
+        body,
+        loads,
+        size,
+        fixed=fixed,
+        skip=True,
+        progress=lambda part, text: progress(part),
+    )
+
+
 def static_shapes(
     body: VibratingBody,
     loads: Sequence[Load],
     *,
     fixed: ArrayLike,
     separation: float = 0.0,
+    skip: bool = False,
     progress: Progress | None = None,
 ) -> Floats:
     """Solve for static displacements (t, n, 3) under each of the loads that differ enough.
 
     Newton's method with the exact stiffness. Each load is reached from the one before, in as many
     parts as necessary. A load that is too strong, as when the body snaps through, raises
-    SolverError.
+    SolverError, or is left out with `skip`.
     """
     apart = checked_number("separation", separation)
     if not 0 <= apart < 1:
@@ -96,12 +135,16 @@ def static_shapes(
     if not len(chosen):
         raise SuppleError("all loads are zero; use larger forces")
     statics = _Statics(body, fixed)
-    shapes = np.empty((len(chosen), *body.rest.shape))
+    shapes: list[Floats] = []
     for k, number in enumerate(chosen):
         if progress is not None:
             progress(k / len(chosen), f"static shape {k + 1} of {len(chosen)}")
-        shapes[k] = statics.reach(forces[number], f"load {number}")
-    return shapes
+        try:
+            shapes.append(statics.reach(forces[number], f"load {number}"))
+        except SolverError:
+            if not skip or (number == chosen[-1] and not shapes):
+                raise
+    return np.array(shapes)
 
 
 def pulling_loads(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypedDict
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
@@ -152,6 +153,23 @@ def add_gradients(corners: Ints, slopes: Floats, basis: Floats, out: Floats) -> 
                 slope, target = slopes[a, k], out[i, k]
                 for j in range(len(target)):
                     target[j] += slope * row[j]
+
+
+def volume_matrix(points: StrainPoints, mass: str) -> sp.csr_array:
+    """Return the mass matrix (n, n) at 1 kg/m³, ``"lumped"`` (diagonal) or ``"consistent"``."""
+    n, corners = points.n_vertices, points.corners.shape[1]
+    if mass == "lumped":
+        return sp.csr_array(sp.diags_array(points.vertex_volumes()))
+    if corners == 4:  # a point of a linear tet is exact for strain, not for products of functions
+        entries = points.volumes[:, None, None] / 20 * (1 + np.eye(4))
+    else:
+        values = points.shares / points.volumes[:, None]
+        entries = points.shares[:, :, None] * values[:, None, :]
+    rows, columns = (
+        np.broadcast_to(points.corners[index], entries.shape).ravel()
+        for index in ((slice(None), slice(None), None), (slice(None), None, slice(None)))
+    )
+    return sp.csr_array(sp.coo_array((entries.ravel(), (rows, columns)), shape=(n, n)))
 
 
 class MaterialChange(TypedDict, total=False):

@@ -1,8 +1,12 @@
 """Kernels that step a Saint Venant–Kirchhoff body in its basis (barbic2005 App. C).
 
-All integrators that are `trapezoidal` in `supple.dynamics.integrators` are an explicit step of
-h − τ and one implicit stage of τ: M (w − v*) + τ (D w + f(q* + τw) − f_ext) = 0 for the velocity w,
-with D = αM + βK, K evaluated where Newton's method begins.
+A step solves M (w − v*) + τ (D w + f(q* + σw) − f_ext) = 0 for the new velocity w, with
+D = αM + βK(q* + σw). Integrators that are `trapezoidal` in `supple.dynamics.integrators` have
+σ = τ, q* = q + (h − τ) v and v* = v + (h − τ) a. Newmark's method with β and γ has τ = γh,
+σ = βh/γ, and (½ − β/γ) h² a is added to q*. With β = 0, central differences, q* is the new
+position: the step is explicit but for damping. Each iteration evaluates K for both the tangent and
+D, as in appendix C. Several iterations also take the derivative of D w, as they do not converge
+otherwise where damping is strong; it is left out where it makes the system indefinite.
 
 The tangent's coefficients are read as half of a symmetric matrix, in one stream. For K₂ they are
 symmetric in all four of a, b, c, d. With squares of q halved, they are a symmetric matrix of pairs
@@ -35,8 +39,14 @@ _ZERO, _HALVES = ir.Constant(WORD, 0), ir.Constant(WORD, LANES // _ROWS)
 #: Rows of the state, and then of scratch.
 POSITION, VELOCITY, ACCELERATION, _START_Q, _START_V, _HERE, _SPEED, _RIGHT = range(8)
 #: Rows of arrays that are packed like an upper triangle: K₀ and M are given.
-K0, MASS, TANGENT, SECANT, DAMPING = range(5)
+K0, MASS, TANGENT, SECANT, SLOPE = range(5)
 STATE_ROWS, PACKED_ROWS, TERM_ROWS = 8, 5, 4
+#: Entries of `StepArrays.settings`; `CONVERGED` is the change of q at which Newton's method ends,
+#: `STAGE` is σ, and `BEND` is the factor of a in q*.
+STEP, TAU, ALPHA, BETA, CONVERGED, STAGE, BEND = range(7)
+#: Entries of `StepArrays.counts`: Newton iterations; numbers of steps: shifted, unconverged, and
+#: inverted ones; and whether `system` is the factor of a constant matrix.
+ITERATIONS, SHIFTED, UNCONVERGED, INVERTED, FACTORISED = range(5)
 #: Largest number of shifts of an indefinite system, each ten times the one before.
 _MOST_SHIFTS = 16
 
@@ -44,8 +54,8 @@ _MOST_SHIFTS = 16
 class StepArrays(NamedTuple):
     """Arrays that a step reads and writes."""
 
-    settings: Floats  # h, τ, α, β, and the change of q at which Newton's method ends
-    counts: Ints  # Newton iterations; numbers of steps: shifted, unconverged, and inverted ones
+    settings: Floats  # (7,) from `STEP` to `BEND`
+    counts: Ints  # (5,) from `ITERATIONS` to `FACTORISED`
     blocks: NDArray  # coefficients of K₂, from `quadratic_blocks`
     linear: NDArray  # (r, pairs) coefficients of K₁
     terms: NDArray  # (4, pairs), scratch: monomials, K₁[q], K₂[q, q] and q
@@ -134,31 +144,31 @@ def advance(steps: int, forces: Floats, trace: Floats, bound: ArgumentTable) -> 
 def _one_step(force: Floats, body: StepArrays) -> bool:
     """Make one step; return False, with the state unchanged, if it diverges."""
     settings, counts, state = body.settings, body.counts, body.state
-    h, tau = settings[0], settings[1]
+    h, tau, sigma, bend = settings[STEP], settings[TAU], settings[STAGE], settings[BEND]
     r = state.shape[1]
     q, v, a = state[POSITION], state[VELOCITY], state[ACCELERATION]
     start_q, start_v, here, w = state[_START_Q], state[_START_V], state[_HERE], state[_SPEED]
-    ahead = h - tau  # half a step for Newmark, none for backward Euler
-    only = counts[0] == 1
+    # A single iteration starts at the old position, as in the papers; several converge to the
+    # same solution, sooner from a good guess.
+    only = counts[ITERATIONS] == 1 and sigma > 0.0
     for i in range(r):
-        start_q[i] = q[i] + ahead * v[i]
-        start_v[i] = v[i] + ahead * a[i]
-        # A single iteration starts at the old position, as in the papers; several converge to the
-        # same solution, sooner from a good guess.
-        w[i] = -ahead / tau * v[i] if only else v[i] + tau * a[i]
-        here[i] = q[i] if only else start_q[i] + tau * w[i]
+        moved = (h - sigma) * v[i] + bend * a[i]
+        start_q[i] = q[i] + moved
+        start_v[i] = v[i] + (h - tau) * a[i]
+        w[i] = -moved / sigma if only else v[i] + tau * a[i]
+        here[i] = q[i] if only else start_q[i] + sigma * w[i]
     if not _newton(force, body):
         return False
     total = 0.0
     for i in range(r):
-        total += abs(w[i]) + abs(start_q[i] + tau * w[i])
+        total += abs(w[i]) + abs(start_q[i] + sigma * w[i])
     if not math.isfinite(total):
         return False
     for i in range(r):
-        q[i] = start_q[i] + tau * w[i]
+        q[i] = start_q[i] + sigma * w[i]
         v[i] = w[i]
         a[i] = (w[i] - start_v[i]) / tau
-    counts[3] += watch_inversion(h, force, body.watch, q, v, a)
+    counts[INVERTED] += watch_inversion(h, force, body.watch, q, v, a)
     return True
 
 
@@ -166,29 +176,33 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
 def _newton(force: Floats, body: StepArrays) -> bool:
     """Solve for the velocity by Newton's method; return False if no system could be solved."""
     settings, counts, blocks, linear, terms, packed, state, system, _ = body
-    tau, tolerance = settings[1], settings[4]
+    sigma, tolerance = settings[STAGE], settings[CONVERGED]
     here, w, right = state[_HERE], state[_SPEED], state[_RIGHT]
+    constant = sigma == 0.0 and settings[BETA] == 0.0
+    bends = counts[ITERATIONS] > 1 and sigma * settings[BETA] > 0.0
     converged, shifted = False, False
-    for iteration in range(counts[0]):
+    for _ in range(counts[ITERATIONS]):
         evaluate_tangent(here, blocks, linear, terms, packed)
-        if iteration == 0:
-            copy_row(packed[TANGENT], packed[DAMPING])
+        if bends:
+            evaluate_slope(here, w, blocks, linear, terms, packed[SLOPE])
         _residual(force, settings, packed, state)
-        shift = factorise(settings, packed[MASS], packed, len(w), system)
-        if shift < 0.0:
-            return False
-        shifted = shifted or shift > 0.0
+        if not constant or counts[FACTORISED] == 0:
+            shift = factorise(settings, bends, packed[MASS], packed, len(w), system)
+            if shift < 0.0:
+                return False
+            shifted = shifted or shift > 0.0
+            counts[FACTORISED] = constant
         solve(system, right)
         largest = 0.0
         for i in range(len(w)):
             w[i] += right[i]
-            here[i] += tau * right[i]
+            here[i] += sigma * right[i]
             largest = max(largest, abs(right[i]))
-        converged = tau * largest <= tolerance
+        converged = sigma * largest <= tolerance
         if converged:
             break
-    counts[1] += shifted
-    counts[2] += not converged
+    counts[SHIFTED] += shifted
+    counts[UNCONVERGED] += not converged
     return True
 
 
@@ -224,6 +238,26 @@ def evaluate_tangent(q, blocks, linear, terms, packed):  # type: ignore[no-untyp
 
 
 @compiled_fused
+def evaluate_slope(q, w, blocks, linear, terms, out):  # type: ignore[no-untyped-def]
+    """Evaluate K₁[w] + 2 K₂[q, w], the derivative of the tangent along w, packed."""
+    r, at = len(q), 0
+    products, slope, factors = terms[0], terms[1], terms[3]
+    for i in range(r):
+        factors[i] = w[i]
+        x, y, row = q[i], w[i], products[at : at + r - i]
+        for j in range(len(row)):
+            row[j] = x * w[i + j] + y * q[i + j]
+        row[0] *= 0.5
+        at += r - i
+    slope[:] = 0.0
+    add_symmetric(blocks, products, len(products), slope)
+    for c in range(r):
+        _add_scaled(linear[c], factors[c], slope)
+    for j in range(len(out)):
+        out[j] = slope[j]
+
+
+@compiled_fused
 def _add_scaled(row, factor, out):  # type: ignore[no-untyped-def]
     for j in range(len(out)):
         out[j] += factor * row[j]
@@ -232,7 +266,7 @@ def _add_scaled(row, factor, out):  # type: ignore[no-untyped-def]
 @compiled_sums
 def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
     """Write τ f_ext − M (w − v*) − τ (D w + S q), S the secant, to the right side."""
-    tau, alpha, beta = settings[1], settings[2], settings[3]
+    tau, alpha, beta = settings[TAU], settings[ALPHA], settings[BETA]
     here, w, start_v, right = state[_HERE], state[_SPEED], state[_START_V], state[_RIGHT]
     r, at, keep, bend = len(w), 0, 1.0 + tau * alpha, tau * beta
     for i in range(r):
@@ -240,7 +274,7 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
     for i in range(r):
         n = r - i
         mass, secant = packed[MASS, at : at + n], packed[SECANT, at : at + n]
-        damping = packed[DAMPING, at : at + n]
+        damping = packed[TANGENT, at : at + n]
         x, y, z, target = here[i:r], w[i:r], start_v[i:r], right[i:r]
         first_x, first_y, first_z = tau * x[0], bend * y[0], keep * y[0] - z[0]
         total = mass[0] * first_z + secant[0] * first_x + damping[0] * first_y
@@ -253,31 +287,44 @@ def _residual(force, settings, packed, state):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
-def factorise(settings, masses, packed, r, system):  # type: ignore[no-untyped-def]
+def factorise(settings, bends, masses, packed, r, system):  # type: ignore[no-untyped-def]
     """Factorise the system with these masses, shifted if it is indefinite.
 
-    Return the shift as a multiple of M: 0 for a positive definite system, −1 if no shift helps.
+    `bends` includes SLOPE, which is set to zero where the system is indefinite with it. Return the
+    shift as a multiple of M: 0 for a positive definite system, −1 if no shift helps.
     """
+    if bends:
+        _fill(settings, True, 0.0, masses, packed, r, system)
+        if cholesky(system):
+            return 0.0
+        packed[SLOPE, :] = 0.0
     shift = 0.0
-    _fill(settings, shift, masses, packed, r, system)
+    _fill(settings, False, shift, masses, packed, r, system)
     while not cholesky(system):
         shift = 1.0 if shift == 0.0 else 10.0 * shift
         if not shift < 10.0**_MOST_SHIFTS:
             return -1.0
-        _fill(settings, shift, masses, packed, r, system)
+        _fill(settings, False, shift, masses, packed, r, system)
     return shift
 
 
 @compiled_fused
-def _fill(settings, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
-    """Write (1 + τα + shift) M + τβ K_D + τ² K to the upper triangle; K_D is for damping."""
-    tau, alpha, beta = settings[1], settings[2], settings[3]
-    inertia, bend, stiff = 1.0 + tau * alpha + shift, tau * beta, tau * tau
-    at = 0
+def _fill(settings, bends, shift, masses, packed, r, system):  # type: ignore[no-untyped-def]
+    """Write (1 + τα + shift) M + τ(β + σ) K, and τσβ SLOPE, to the upper triangle."""
+    tau = settings[TAU]
+    inertia = 1.0 + tau * settings[ALPHA] + shift
+    stiff, at = tau * (settings[BETA] + settings[STAGE]), 0
     for i in range(r):
         n = r - i
         row, mass = system[i, i:r], masses[at : at + n]
-        damping, tangent = packed[DAMPING, at : at + n], packed[TANGENT, at : at + n]
+        tangent = packed[TANGENT, at : at + n]
         for j in range(n):
-            row[j] = inertia * mass[j] + bend * damping[j] + stiff * tangent[j]
+            row[j] = inertia * mass[j] + stiff * tangent[j]
         at += n
+    if bends:
+        at, bend = 0, tau * settings[STAGE] * settings[BETA]
+        for i in range(r):
+            row, slope = system[i, i:r], packed[SLOPE, at : at + r - i]
+            for j in range(len(row)):
+                row[j] += bend * slope[j]
+            at += r - i

@@ -98,7 +98,7 @@ def voxelise(
     if connected and body.left_out:
         warn(
             f"the surface is in several pieces: {counted(body.left_out, 'cube')} outside the"
-            f" largest of them are left out; use connected=False to keep them"
+            f" largest of them are left out; connected=False (--pieces all) keeps them"
         )
     mesh = body.mesh(edge, solid)
     report(1.0, f"{len(mesh.hexes)} cubes")

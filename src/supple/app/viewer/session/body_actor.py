@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.app.bodies.make_body import body_frequencies
+from supple.app.viewer.session.body_sketch import BodySketch
 from supple.app.viewer.session.grips import BasisGrip, FlightGrip, patch_around
 from supple.app.viewer.session.session import Actor, State, clamped
 from supple.arrays import Floats, Singles
 from supple.engines.engine import engine_named
 from supple.engines.stvk.free.simulator import free_moments
 from supple.engines.stvk.model import StvkModel
+from supple.engines.stvk.simulator import CHECKED, spurious_words
 from supple.errors import SuppleError
 
 #: Gravity by direction, in m/s².
@@ -63,14 +65,16 @@ class BodyActor(Actor):
 
     The time step does not depend on the clock's speed; a slower clock makes fewer steps per
     update. A free body that is too far away restarts. `built` is the original model, `model` the
-    one with the current settings.
+    one with the current settings. A held body whose mesh is known has a `sketch`.
     """
 
     slowest = 0.02
     full_colour = 0.2
-    parts = frozenset({"materials", "damping", "gravity", "modes", "energies", "held"})
+    parts: frozenset[str] = frozenset(
+        {"materials", "damping", "gravity", "modes", "energies", "held"}
+    )
 
-    def __init__(self, model: StvkModel) -> None:
+    def __init__(self, model: StvkModel, sketch: BodySketch | None = None) -> None:
         self.built = model
         self._engine = engine_named(body_engine(model), "body")
         self.state: State = "playing"
@@ -82,7 +86,10 @@ class BodyActor(Actor):
         self.model, self.simulator = model, self._new_simulator(model)
         self.flies = hasattr(self.simulator, "root")  # it is free
         self._grips: type[BasisGrip] | type[FlightGrip] = FlightGrip if self.flies else BasisGrip
-        self._stale = False
+        self._stale, self._unchecked, self._from_rest = False, 0.0, False
+        self.sketch, self.sketching = None if self.flies else sketch, False
+        if self.sketch is not None:
+            self.parts = self.parts | {"sketch"}
         grey = " Grey parts are fixed." if self.held.any() else ""
         self.hint = f"Drag the body to pull it; release it to see it swing.{grey}"
 
@@ -122,6 +129,9 @@ class BodyActor(Actor):
     def step(self, count: int) -> tuple[str, ...]:
         """Make `count` steps; return the names of limits that acted."""
         simulator = self.simulator
+        if self.sketching and self.sketch is not None:
+            simulator.reset(self.sketch.shape(self.model, self.hands.values()))
+            return ()
         before = simulator.shifted_steps
         try:
             if self.hands:
@@ -133,7 +143,18 @@ class BodyActor(Actor):
             raise SuppleError(DIVERGED) from None
         if self.flies:
             self._check_flight()
+        elif not self.hands:
+            self._check_rest(count)
         return () if simulator.shifted_steps == before else ("stiffness",)
+
+    def _check_rest(self, count: int) -> None:
+        """Raise an error, so that the body restarts, if it rests in a spurious equilibrium."""
+        self._unchecked += count * self._step_dt
+        if self._unchecked < CHECKED:
+            return
+        self._unchecked = 0.0
+        if far := self.simulator.spurious_distance():
+            raise SuppleError(f"{spurious_words(far)}; it restarts")
 
     def _check_flight(self) -> None:
         low, high = self.built.surface.bounds
@@ -164,6 +185,20 @@ class BodyActor(Actor):
         low, high = self.built.surface.bounds
         margin = FARTHEST_HAND * self.built.surface.size
         return np.clip(where, low - margin, high + margin)
+
+    def start_sketch(self, on: bool = True) -> None:
+        """Show the linear model and record pulls on it; or continue the simulation, from rest."""
+        self.sketching = on
+        self.restart()
+        self.state = "playing"
+
+    def replace_body(self, model: StvkModel) -> None:
+        """Continue from rest with a body in another basis of as many modes."""
+        self.hands.clear()
+        self.built, self.sketching, self._stale = model, False, True
+        self._from_rest = True
+        if self.sketch is not None:
+            self.sketch.built = model
 
     # Settings, applied before the next step ----------------------------------------------
 
@@ -206,6 +241,7 @@ class BodyActor(Actor):
                 model = model.with_material(group, young=young)
         old, shared = self.simulator, min(model.modes, self.model.modes)
         q, velocity = np.zeros(model.modes), np.zeros(model.modes)
+        shared, self._from_rest = 0 if self._from_rest else shared, False
         q[:shared], velocity[:shared] = old.q[:shared], old.velocity[:shared]
         self.frequencies = body_frequencies(model)
         self.model, self.simulator = model, self._new_simulator(model)

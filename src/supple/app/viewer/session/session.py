@@ -58,6 +58,7 @@ class Actor(ABC):
     - ``"materials"``: `stiffen(group, doublings)` for a group of elements;
     - ``"damping"``, ``"gravity"``, ``"modes"``: `damp`, `set_gravity`, `truncate`;
     - ``"energies"``: `simulator.energies()`, `frequencies`;
+    - ``"sketch"``: `sketch`, recorded loads; `start_sketch`, `replace_body`;
     - ``"held"``: `held`, triangles that cannot move;
     - ``"appearance"``: `appearance`, colours from the character's file.
     """

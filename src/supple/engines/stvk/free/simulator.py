@@ -19,7 +19,7 @@ from supple.engines.stvk.body_simulator import (
     StvkStep,
     check_trace,
     coefficient_arrays,
-    tolerance,
+    largest_change,
 )
 from supple.engines.stvk.cubic_model import Forces
 from supple.engines.stvk.free import turning as rows
@@ -28,7 +28,16 @@ from supple.engines.stvk.free.turning import TurningArrays, evaluate_turning
 from supple.engines.stvk.inversion_watch import WatchArrays
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.rigid_integrals import RigidMoments
-from supple.engines.stvk.stvk_step import MASS, POSITION, VELOCITY, StepArrays, padded_pairs
+from supple.engines.stvk.stvk_step import (
+    CONVERGED,
+    MASS,
+    POSITION,
+    STAGE,
+    TAU,
+    VELOCITY,
+    StepArrays,
+    padded_pairs,
+)
 from supple.errors import SolverError, SuppleError
 from supple.linalg.upper_triangle import padded_identity
 from supple.maths.quaternions import to_matrix
@@ -74,6 +83,8 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         Rayleigh damping of the deformation, in 1/s and s. Rigid motion is not damped.
     gravity
         In m/s².
+    tolerance
+        Iterations end when one moves no vertex by more than this fraction of the body's size.
 
     Examples
     --------
@@ -94,6 +105,11 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
     )
 
     def _begin(self, model: StvkModel) -> None:
+        if self._settings[STAGE] != self._settings[TAU]:
+            raise SuppleError(
+                'a free body is stepped by "newmark" with β = ¼ and γ = ½, or by "backward-euler"; '
+                "leave out newmark="
+            )
         self._lay_out(model)
         self.reset()
 
@@ -105,7 +121,7 @@ class FreeStvkSimulator(BodySimulator[StvkModel]):
         packed[: len(constant)] = constant
         packed[MASS, : r * (r + 1) // 2] = moments.shape_mass[np.triu_indices(r)]
         self.model, self._moments = model, moments
-        self._settings[4] = tolerance(model)
+        self._settings[CONVERGED] = largest_change(model, self._tolerance)
         self._state, self._spin = np.zeros((rows.STATE_ROWS, r)), np.zeros((rows.SPIN_ROWS, 4))
         self._system = padded_identity(r)
         self._watch = WatchArrays.of(model, np.zeros(r))

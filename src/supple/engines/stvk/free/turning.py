@@ -21,14 +21,15 @@ from supple.arrays import Floats
 from supple.compiled.jit import compiled_fused, compiled_sums
 from supple.engines.stvk.rigid_integrals import RigidMoments
 from supple.engines.stvk.stvk_step import (
-    DAMPING,
+    BETA,
     MASS,
     POSITION,
     SECANT,
+    SLOPE,
     TANGENT,
     VELOCITY,
     StepArrays,
-    copy_row,
+    evaluate_slope,
     evaluate_tangent,
     factorise,
 )
@@ -195,16 +196,19 @@ def newton(body: StepArrays, turning: TurningArrays, spin: Floats) -> bool:
     here, w = state[HERE], state[SPEED]
     _deforming_mass(packed, turning.sums, turning.inertia, spin[LOCAL])
     converged, shifted = False, False
-    for iteration in range(counts[0]):
+    bends = counts[0] > 1 and settings[BETA] > 0.0
+    for _ in range(counts[0]):
         evaluate_tangent(here, blocks, linear, terms, packed)
-        if iteration == 0:
-            copy_row(packed[TANGENT], packed[DAMPING])
-        _constant_part(tau, packed, state)
-        _write_matrix(settings, packed)
+        if bends:
+            evaluate_slope(here, w, blocks, linear, terms, packed[SLOPE])
         # M − hᵀI⁻¹h + τD + τ²K; only deformation is damped.
-        shift = factorise(settings, packed[_DEFORMING], packed, len(w), system)
+        shift = factorise(settings, bends, packed[_DEFORMING], packed, len(w), system)
         if shift < 0.0:
             return False
+        _constant_part(tau, packed, state)
+        _write_matrix(settings, packed)
+        if bends:
+            _linearise_damping(tau * tau * settings[BETA], packed, state)
         shifted = shifted or shift > 0.0
         # A shifted system is solved once, as its iterations would converge elsewhere.
         turns = 1 if shift > 0.0 else _MOST_TURNS
@@ -252,14 +256,26 @@ def _constant_part(tau, packed, state):  # type: ignore[no-untyped-def]
 
 
 @compiled_fused
+def _linearise_damping(scale, packed, state):  # type: ignore[no-untyped-def]
+    """Add the change of D w with q, `scale` times SLOPE (w − its present value), to the system."""
+    slope, out, constant, right = packed[SLOPE], packed[_MATRIX], state[_CONSTANT], state[_RIGHT]
+    for j in range(len(out)):
+        out[j] += scale * slope[j]
+    right[:] = 0.0
+    packed_times(slope, state[SPEED], right)
+    for j in range(len(right)):
+        constant[j] += scale * right[j]
+
+
+@compiled_fused
 def _write_matrix(settings, packed):  # type: ignore[no-untyped-def]
     """Write M + τD + τ²K, the matrix that multiplies w, packed."""
     tau, alpha, beta = settings[1], settings[2], settings[3]
-    drag, bend, stiff = tau * alpha, tau * beta, tau * tau
-    mass, deforming, damping = packed[MASS], packed[_DEFORMING], packed[DAMPING]
-    tangent, out = packed[TANGENT], packed[_MATRIX]
+    drag, stiff = tau * alpha, tau * (beta + tau)
+    mass, deforming, tangent = packed[MASS], packed[_DEFORMING], packed[TANGENT]
+    out = packed[_MATRIX]
     for j in range(len(out)):
-        out[j] = mass[j] + (drag * deforming[j] + bend * damping[j] + stiff * tangent[j])
+        out[j] = mass[j] + (drag * deforming[j] + stiff * tangent[j])
 
 
 @compiled_sums

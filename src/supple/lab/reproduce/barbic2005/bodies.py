@@ -220,10 +220,12 @@ def draw_body(
     caption: str,
     *,
     limits: Sequence[Floats] = (),
+    colour: Floats | None = None,
 ) -> None:
     """Draw a body in a shape; the view also contains the shapes of `limits`."""
-    colour = _FLESH if name == "heart" else _METAL
-    draw_surface(axes, shape, surface.triangles, colour=colour, view=_view(name))
+    if colour is None:
+        colour = _FLESH if name == "heart" else _METAL
+    draw_surface(axes, shape, surface.triangles, colour=colour, view=body_view(name))
     low, high = _extent(name, [shape, *limits])
     frame_view(axes, low, high)
     axes.set_title(caption, color=INK, fontsize=9)
@@ -240,13 +242,13 @@ def height_to_width(name: str, shapes: Sequence[Floats]) -> float:
     return float((high - low)[1] / (high - low)[0])
 
 
-def _view(name: str) -> Floats:
+def body_view(name: str) -> Floats:
     return view_axes(*_VIEWS.get(name, _VIEW))
 
 
 def _extent(name: str, shapes: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Return the lower left and upper right corners of the projected shapes, with a margin."""
-    flat = np.concatenate([np.asarray(each, float) @ _view(name)[:2].T for each in shapes])
+    flat = np.concatenate([np.asarray(each, float) @ body_view(name)[:2].T for each in shapes])
     low, high = flat.min(axis=0), flat.max(axis=0)
     margin = 0.04 * float((high - low).max())
     return low - margin, high + margin

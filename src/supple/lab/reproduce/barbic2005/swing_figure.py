@@ -1,208 +1,35 @@
-"""barbic2005 figs 10 and 12: a basis from sketched loads, and the impulse response of a spoon.
+"""barbic2005 fig. 12: the impulse response of a spoon, full and in three bases.
 
-For fig. 12 a short upward push at the end of the spoon makes its tip swing by more than half its
-length. Simulations of the full body and in three bases have the same step, integrator and damping.
-The beginning of the full simulation is repeated with half the step to estimate its error.
+A short upward push at the end of the spoon makes its tip swing by more than half its length.
+Simulations of the full body and in three bases have the same step, integrator and damping. The
+beginning of the full simulation is repeated with half the step to estimate its error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from supple.app.pictures.drawing import INK, plain_axes, save_picture
 from supple.arrays import Floats
 from supple.elastic.body import HexBody
 from supple.engines.full.full_body import FullBodySimulator
-from supple.engines.stvk.bases import body_modes, derivative_basis, motion_basis, principal_basis
+from supple.engines.stvk.bases import body_modes, derivative_basis, motion_basis
 from supple.engines.stvk.model import StvkModel
 from supple.engines.stvk.simulator import StvkSimulator
-from supple.engines.stvk.sketch import far_apart, pulling_loads, static_shapes
 from supple.errors import SolverError
-from supple.lab.reproduce.barbic2005.bodies import draw_body, height_to_width, pair, shown_scene
+from supple.lab.reproduce.barbic2005.bodies import draw_body, shown_scene
+from supple.lab.reproduce.barbic2005.sketch_figure import sketched
 from supple.lab.reproduce.figures import new_figure
 from supple.mesh.hex_embedding import embed_hexes
 from supple.progress import Progress
 from supple.scenes.bodies.elastic_scene import ElasticScene
-
-#: Numbers of loads and selected shapes, and seconds of the static solutions, as printed.
-PAPER_SKETCHES = {"spoon": (353, None, 45 * 60.0), "bridge": (326, 142, 2.4 * 3600.0)}
-#: Minimum distance of selected shapes, relative to the largest shape.
-_SEPARATION = 0.02
-#: Directions of the loads, mostly up and down.
-_DIRECTIONS = np.array(
-    [[0, 1, 0], [0, -1, 0], [0, 1, 0.5], [0, -1, 0.5], [0, 1, -0.5], [0, -1, -0.5]]
-)
-#: Displacement of the linear model relative to the size, and number of loads.
-_LOAD_REACH = {"spoon": 0.7, "bridge": 0.08}
-_LOAD_STEPS = {"spoon": 12, "bridge": 3}
-_MOST_ITERATIONS = 30
-
-
-@dataclass(frozen=True, eq=False)
-class Sketch:
-    """Loads (t, n, 3), static shapes under them, and the basis of these shapes."""
-
-    scene: ElasticScene
-    body: HexBody
-    loads: Floats
-    shapes: Floats
-    selected: NDArray[np.int64]
-    basis: Floats
-    seconds: float
-
-
-#: Cached sketches, which two figures use.
-_sketches: dict[tuple[str, bool], Sketch] = {}
-
-
-def sketched(name: str, quick: bool, progress: Progress) -> Sketch:
-    """Return a `Sketch` of a body: static shapes under increasing loads at one or three points."""
-    if (name, quick) in _sketches:
-        return _sketches[name, quick]
-    scene = shown_scene(name, quick)
-    body = scene.body()
-    loads = pulling_loads(
-        body,
-        _loaded_vertices(scene),
-        fixed=scene.fixed,
-        reach=_LOAD_REACH[name],
-        steps=6 if quick else _LOAD_STEPS[name],
-        directions=_DIRECTIONS,
-    )
-    began = perf_counter()
-    shapes = static_shapes(
-        body, loads, fixed=scene.fixed, progress=lambda p, what: progress(p, f"{name}, {what}")
-    )
-    seconds = perf_counter() - began
-    weighed = shapes * np.sqrt(body.vertex_masses())[:, None]
-    selected = far_apart(weighed.reshape(len(shapes), -1), _SEPARATION)
-    columns = np.ascontiguousarray(shapes[selected].reshape(len(selected), -1).T)
-    basis = principal_basis(body, columns, scene.modes, scene.fixed)
-    sketch = Sketch(scene, body, np.array(loads), shapes, selected, basis, seconds)
-    _sketches[name, quick] = sketch
-    return sketch
-
-
-def _loaded_vertices(scene: ElasticScene) -> list[int]:
-    """Return the loaded vertices: the spoon's tip, or the bridge's middle and quarters."""
-    if scene.name == "spoon":
-        return [scene.pulled]
-    x = scene.mesh.vertices
-    quarter = np.array([0.25 * float(np.ptp(x[:, 0])), 0.0, 0.0])
-    places = (x[scene.pulled] + side * quarter for side in (-1, 1))
-    return [scene.pulled, *(int(np.linalg.norm(x - at, axis=1).argmin()) for at in places)]
-
-
-def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
-    """Compute static shapes of spoon and bridge, and compare three models under one load."""
-    names = ("spoon",) if quick else tuple(PAPER_SKETCHES)
-    rows, shown = [], []
-    for at, name in enumerate(names):
-        sketch = sketched(name, quick, partial(_report_part, progress, 0.9 / len(names), at))
-        results = _under_one_load(sketch)
-        rows.append(_sketch_row(name, sketch, results, quick))
-        shown.append((name, sketch.scene, results))
-    progress(0.95, "drawing")
-    save_picture(_loads_picture(shown), folder / "barbic2005-fig10.png")
-    return {
-        "title": "barbic2005 fig. 10: precomputing a basis from a sketch",
-        "message": " ".join(_summary(row) for row in rows),
-        "rows": rows,
-        "note": "In the paper a user draws the loads; ours act at the tip of the spoon and at "
-        "three points of the bridge, in six directions with increasing strength, and are fewer. "
-        "Seconds on all cores. The paper's number of the spoon's shapes is illegible. Off: "
-        "mass-weighted RMS distance from the full shape, relative to its displacement.",
-    }
-
-
-def _report_part(progress: Progress, part: float, number: int, done: float, text: str) -> None:
-    progress(part * (number + done), text)
-
-
-def _summary(row: dict[str, Any]) -> str:
-    return (
-        f"{row['body'].capitalize()}: a static shape takes {row['seconds_a_load']['ours']:.2g} s; "
-        f"under one of the strongest loads the error of the reduced body is "
-        f"{100 * row['reduced_off']:.2g} %, that of the linear one {100 * row['linear_off']:.2g} %."
-    )
-
-
-def _sketch_row(
-    name: str, sketch: Sketch, results: dict[str, Floats], quick: bool
-) -> dict[str, Any]:
-    (loads, shapes, seconds), count = PAPER_SKETCHES[name], len(sketch.loads)
-    return {
-        "body": name,
-        "loads": pair(count, loads, quick),
-        "shapes_kept": pair(len(sketch.selected), shapes, quick),
-        "static_solve_s": pair(sketch.seconds, seconds, quick),
-        "seconds_a_load": pair(sketch.seconds / count, seconds / loads, quick),
-        "reduced_off": _off(sketch, results["reduced"], results["full"]),
-        "linear_off": _off(sketch, results["linear"], results["full"]),
-    }
-
-
-def _off(sketch: Sketch, shape: Floats, truth: Floats) -> float:
-    mass = sketch.body.vertex_masses()
-    wrong, right = ((field**2).sum(axis=1) @ mass for field in (shape - truth, truth))
-    return float(np.sqrt(wrong / right))
-
-
-def _under_one_load(sketch: Sketch) -> dict[str, Floats]:
-    """Return displacements (n, 3) of each model, by name, under the load that moves it farthest."""
-    farthest = int(np.abs(sketch.shapes).max(axis=(1, 2)).argmax())
-    load, full = sketch.loads[farthest], sketch.shapes[farthest]
-    modes = body_modes(sketch.body, 1, fixed=sketch.scene.fixed)
-    linear = modes.compliance(load.reshape(-1, 1)).reshape(-1, 3)
-    return {"linear": linear, "full": full, "reduced": _reduced_rest(sketch, load, full)}
-
-
-def _reduced_rest(sketch: Sketch, load: Floats, start: Floats) -> Floats:
-    """Return displacements (n, 3) of the reduced body at equilibrium, by Newton from `start`."""
-    basis, scene = sketch.basis, sketch.scene
-    model = StvkModel.from_basis(scene.mesh, scene.material, basis)
-    heavy = sketch.body.vertex_masses()[:, None] * start
-    q = np.einsum("nkr,nk->r", basis, heavy)
-    pull = np.einsum("nkr,nk->r", basis, load)
-    for _ in range(_MOST_ITERATIONS):
-        change = np.linalg.solve(model.stiffness(q), pull - model.force(q))
-        q = q + change
-        if np.abs(change).max() <= 1e-9 * np.abs(q).max():
-            return basis @ q
-    raise SolverError("no equilibrium of the reduced body under its load; use a smaller load")
-
-
-def _loads_picture(shown: list[tuple[str, ElasticScene, dict[str, Floats]]]) -> Figure:
-    """Draw a row for each body: linear, full and reduced shapes under the same load."""
-    captions = {"linear": "linear model", "full": "full body at rest, offline"}
-    captions["reduced"] = "reduced, r = {}"
-    rows, heights = [], []
-    for name, scene, results in shown:
-        embedding = embed_hexes(scene.surface.vertices, scene.mesh)
-        rows.append([scene.surface.vertices + embedding @ results[key] for key in captions])
-        heights.append(3.4 * height_to_width(name, rows[-1]) + 0.3)
-    title = "Basis from a sketch: one load on three models"
-    figure = new_figure((10.5, sum(heights) + 0.5), title, 12)
-    grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
-    for line, (name, scene, _), shapes in zip(grid, shown, rows, strict=True):
-        for axes, shape, caption in zip(line, shapes, captions.values(), strict=True):
-            text = f"{name}, {caption.format(scene.modes)}"
-            draw_body(axes, name, scene.surface, shape, text, limits=shapes)
-    return figure
-
-
-# Fig. 12
-
 
 _STYLES: dict[str, dict[str, Any]] = {
     "full": {"color": INK, "lw": 2.4, "label": "full simulation"},
@@ -397,21 +224,23 @@ def fig12(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str,
     embedding = embed_hexes(scene.surface.vertices, scene.mesh)
     figure = _swing_picture(scene, flick.times, {"full": truth} | curves, frames, embedding)
     save_picture(figure, folder / "barbic2005-fig12.png")
-    return _figures(flick, truth, checked[1::2], curves)
+    return _figures(flick, truth, checked[1::2], curves, quick)
 
 
 def _figures(
-    flick: Flick, truth: Floats, finer: Floats, curves: dict[str, Floats]
+    flick: Flick, truth: Floats, finer: Floats, curves: dict[str, Floats], quick: bool
 ) -> dict[str, Any]:
     reference, start = swing(flick.times, truth), truth[: len(finer)]
-    rows = [_row(name, swing(flick.times, curve), reference) for name, curve in curves.items()]
+    rows = [
+        _row(name, swing(flick.times, curve), reference, quick) for name, curve in curves.items()
+    ]
     errors = ", ".join(
         f"{row['basis']} {100 * row['frequency_off']['ours']:+.2g} % and "
         f"{100 * row['amplitude_off']:+.2g} %"
         for row in rows
     )
     length = float(np.ptp(flick.body.rest, axis=0).max())
-    return {
+    results: dict[str, Any] = {
         "title": "barbic2005 fig. 12: impulse response of the spoon, reduced and full",
         "message": f"Errors of frequency and amplitude against the full simulation: {errors}.",
         "rows": rows,
@@ -427,17 +256,21 @@ def _figures(
                 np.sqrt(np.mean((finer - start) ** 2) / np.mean(finer**2))
             ),
         },
-        "paper": "amplitudes are almost correct, frequencies 4.6 % (modal derivatives) and "
-        "10.1 % (sketch) smaller; a basis from the full motion lies very close to it.",
         "note": f"Frequency by zero crossings of {reference.half_cycles} half cycles, amplitude as "
         "the mean of their maxima. Half the step: change of the maximum and RMS change of the tip "
         f"over the first {_CHECKED} periods. Bases of {flick.scene.modes} vectors; several Newton "
         "iterations a step, full and reduced.",
     }
+    if not quick:
+        results["paper"] = (
+            "amplitudes are almost correct, frequencies 4.6 % (modal derivatives) and 10.1 % "
+            "(sketch) smaller; a basis from the full motion lies very close to it."
+        )
+    return results
 
 
-def _row(name: str, result: Swing, reference: Swing) -> dict[str, Any]:
-    printed = PAPER_DECREASE[name]
+def _row(name: str, result: Swing, reference: Swing, quick: bool) -> dict[str, Any]:
+    printed = None if quick else PAPER_DECREASE[name]
     return {
         "basis": name,
         "frequency_Hz": result.frequency,
