@@ -42,7 +42,7 @@ class Item:
 
 
 ITEMS = {
-    "table1": Item("xu2016.tables", "table1", "modes with contact and without"),
+    "table1": Item("xu2016.table1_modes", "table1", "modes with contact and without"),
     "table2": Item("xu2016.tables", "table2", "the parts of the gorilla's step"),
     "table3": Item("xu2016.tables", "table3", "four characters in real time"),
     "fig4": Item("xu2016.beams", "fig4", "modes of a bent and of a straight beam"),

@@ -45,7 +45,7 @@ class PaperRow:
     modes: int | None = None
     regions: int | None = None
     poses: int | None = None
-    contact_poses: int | None = None
+    psd_poses: int | None = None
     elastic_cubature: int | None = None
     inertial_cubature: int | None = None
     milliseconds: float | None = None
