@@ -284,13 +284,14 @@ def test_messages_follow_the_measurements() -> None:
         return {"tets": tets, "time_to_ours": time, "rms_to_full": rms}
 
     first = [simulation(9000, 1, 0.2), simulation(9000, 60, None)]
-    far = reproduce_coarse._figures([*first, simulation(420, 1.2, 0.6)])
+    last = simulation(9000, 1, 0.3)
+    far = reproduce_coarse._figures([*first, simulation(420, 1.2, 0.6), last])
     assert far["equal_time_is_worse"] is True
     assert "None of the coarse ones is as accurate" in far["message"]
-    near = reproduce_coarse._figures([*first, simulation(420, 0.9, 0.1)])
+    near = reproduce_coarse._figures([*first, simulation(420, 0.9, 0.1), last])
     assert near["equal_time_is_worse"] is False
     assert "420 tets are more accurate than ours (10 %)" in near["message"]
-    slow = reproduce_coarse._figures([*first, simulation(420, 10.0, 0.6)])
+    slow = reproduce_coarse._figures([*first, simulation(420, 10.0, 0.6), last])
     assert slow["equal_time_is_worse"] is None
     assert "no comparison at equal time" in slow["message"]
 
