@@ -206,7 +206,7 @@ class Scene:
             **counts,
         }
 
-    def printed_counts(self) -> dict[str, int]:
+    def printed_counts(self) -> dict[str, Any]:
         """Return the paper's numbers of cubature tets and vertices, as options of a build."""
         counts = {
             "elastic_cubature": self.paper.elastic_cubature,

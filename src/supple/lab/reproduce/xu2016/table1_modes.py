@@ -69,7 +69,7 @@ class PrintedNullSpace:
         count = len(rows)
         solved, kept = np.sort(placed[:count]), np.sort(placed[count:])
         block = -np.linalg.solve(rows[:, solved], rows[:, kept])
-        return cls(solved, kept, block)
+        return cls(solved, kept, np.asarray(block, np.float64))
 
     def matrix(self, threshold: float = 0.0) -> sp.csr_array:
         """Return Z (d, d − c), without entries of at most `threshold`."""
