@@ -100,7 +100,7 @@ def test_alignment_figures_are_drawn_and_numbers_are_the_papers_message(
     ]
 
 
-def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_papers_variant(
+def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_printed_method(
     tmp_path: Path,
 ) -> None:
     """Fig. 10, on a coarse X."""
@@ -109,7 +109,7 @@ def test_interpolated_cubature_is_as_good_as_recomputed_and_better_than_the_pape
     figures = fig10(tmp_path, quick=True, progress=lambda part, what: None)
     errors = {row["at"]: row for row in figures["cubature_error"]}
     assert errors["interpolated"]["ours"] < 0.01
-    assert errors["interpolated"]["ours"] < 0.5 * errors["interpolated"]["paper_variant"]
+    assert errors["interpolated"]["ours"] < 0.5 * errors["interpolated"]["printed"]
     assert errors["interpolated"]["paper"] == 0.015
     assert figures["basis_halfway"]["ours"]["worst_frequency_ratio"] < 1.05
     assert (tmp_path / "fig10.png").read_bytes().startswith(b"\x89PNG")
