@@ -66,11 +66,11 @@ class IKHandles:
             self.joints: tuple[str, ...] = ()
             return
         places = {parameter.name: k for k, parameter in enumerate(rig.parameters)}
-        names = [parameter.name for parameter in self._skin.joint_pose.parameters]
-        if not all(name in places for name in names):  # a control rig computes its pose
+        entries = [parameter.name for parameter in self._skin.joint_pose.parameters]
+        if not all(name in places for name in entries):  # a control rig computes its pose
             self.joints = ()
             return
-        self._places = np.array([places[name] for name in names], np.int64)
+        self._places = np.array([places[name] for name in entries], np.int64)
         parents = self._skin.skeleton.parents
         children = np.bincount(parents[parents >= 0], minlength=len(parents))
         ends_first = np.argsort(children > 0, kind="stable")

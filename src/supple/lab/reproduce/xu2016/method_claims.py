@@ -244,7 +244,7 @@ def _share(step: int) -> float:
 
 
 def _ringing(model: PoseSpaceModel, basis: Any, carried: Any, steps: int) -> Floats:
-    """Return the RMS of the skin's displacement by an impulse, (t,); in full if `carried` is None."""
+    """Return the RMS of displacements by an impulse, (t,); in full if `carried` is None."""
     first, last = model.poses[0], model.poses[1]
     options: dict[str, Any] = {"alpha": 0.0, "beta": 0.0, "gravity_mode": "none"}
     body = ElasticBody(model.mesh, model.material())
