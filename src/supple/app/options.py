@@ -144,6 +144,9 @@ class BuildOptions(CommandOptions):
     material: Literal["stvk", "neo-hookean", "yeoh", "corotational", "stvk-volume"] | None = None
     """Material of the flesh; by default yeoh, which stiffens under strain, StVK without an
     anatomy, or the scene's."""
+    stiffness_at: Words = None
+    """Stiffness factors at poses, for muscles that stiffen: POSE=MAP with a frame of a motion or a
+    pose of the scene, and a map as for --stiffness: Run:12=color:COLOR_1 flexed=biceps.json."""
     contacts: Literal["two-sided", "one-sided", "fixed", "none"] | None = None
     """Constraints between parts that touch at a pose."""
     ground: float | None = None

@@ -148,6 +148,10 @@ def build(
         Material of the flesh, by default `flesh_material` of the body's size; and painted
         constants that replace its own, per surface vertex or tet, in one row or one for each pose;
         see `pose_materials`.
+    stiffness_at
+        Factors of Young's modulus at some poses, by a pose's name or frame, such as ``"Run:12"``:
+        (n̄,) numbers, or a mapping as for `supple.bake`. They are blended between these poses and
+        the neutral one, where they are 1; ``"auto"`` poses can be painted, too.
     tets
         Number of tets to make, or a `TetMesh` that fills the surface.
     bones, bone_radius
