@@ -51,7 +51,7 @@ def test_factors_are_by_joints_too_and_multiply_a_painted_material() -> None:
 
 def test_wrong_poses_and_maps_give_one_line(tmp_path: Path) -> None:
     ones = np.ones(len(bending_bar().surface.vertices))
-    with pytest.raises(SuppleError, match="sweep:99|no frame 99"):
+    with pytest.raises(SuppleError, match="no frame 99"):
         _bar(stiffness_at={"sweep:99": ones})
     with pytest.raises(SuppleError, match="stiffness"):
         _bar(stiffness_at={"right": ones[:3]})
