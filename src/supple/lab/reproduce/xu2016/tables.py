@@ -37,6 +37,8 @@ PAPER_PARTS = {
     "integration": (0.24, 0.0, "r³"),
     "surface displacement": (0.1, 0.2, "n r + n̄"),
 }
+#: Corrections below this many metres are rounding.
+_ROUNDING = 1e-9
 #: Steps of each character in Table 3.
 _STEPS = 2_000
 #: Table 3: shares of a step: rest shapes and bases, dynamics, and the surface.
@@ -128,7 +130,7 @@ def sculpted_poses(name: str) -> int:
         rig = getattr(rig, "base", None)
         if rig is None:
             return 0
-    return int((np.abs(np.asarray(rig.corrections)).max(axis=(1, 2)) > 0).sum())
+    return int((np.abs(np.asarray(rig.corrections)).max(axis=(1, 2)) > _ROUNDING).sum())
 
 
 def _table3_message(rows: list[dict[str, Any]]) -> str:
