@@ -37,6 +37,7 @@ from supple.rig.protocol import Rig
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.scenes.characters.character_scene import scene
 
 viser = pytest.importorskip("viser", reason="viser is not installed")
 
@@ -275,6 +276,22 @@ def test_a_handle_out_of_reach_stretches_the_limb_towards_it() -> None:
         pose = handles.solve("hand.R", np.asarray(rig.rest_pose), [-0.2, 1.0 + far, 0.0])
         assert np.isfinite(pose).all()
         assert handles.position("hand.R", pose)[1] > 1.9
+
+
+def test_dragging_the_hand_of_the_arm_moves_shoulder_and_elbow() -> None:
+    """xu2016 fig. 12: the hand is the end of the forearm's skin; no handle is without effect."""
+    arm = scene("arm")
+    rig = arm.character.rig
+    handles = IKHandles(rig)
+    assert handles.joints == ("forearm end", "forearm")
+    pose = arm.pose("flexed") / 2
+    start = handles.position("forearm end", pose)
+    fingers = rig(pose)[rig(rig.rest_pose)[:, 0] > 0.62]
+    assert np.linalg.norm(start - fingers.mean(axis=0)) < 0.06
+    target = start + np.array([-0.08, 0.05, 0.06])
+    solved = handles.solve("forearm end", pose, target)
+    assert np.linalg.norm(handles.position("forearm end", solved) - target) < 2e-3
+    assert (np.abs(solved - pose) > 1e-3).sum() >= 3
 
 
 def test_rigs_without_a_skeleton_have_no_handles() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from supple.linalg.nnls import cheapest_removals, joint_fit, nonnegative_fit
-from supple.reduction.cubature.selection import Support, pursue
+from supple.reduction.cubature.selection import Support, chosen_columns, pursue, threshold
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,6 +62,15 @@ def test_more_columns_leave_less() -> None:
         support.add(pursue(problem, count))
         errors.append(support.squared_error())
     assert errors[0] > 1.5 * errors[1] > 1.5**2 * errors[2]
+
+
+def test_thresholding_finds_columns_that_all_poses_share() -> None:
+    """One set of weights that fits all poses exactly is found from a few wrong columns."""
+    problem, chosen = _sparse(5, poses=3, rows=60, e=80, c=6)
+    common = np.random.default_rng(1).uniform(0.5, 2.0, len(chosen))
+    problem.targets = [A[:, chosen] @ common for A in problem.matrices]
+    np.testing.assert_array_equal(threshold(problem, len(chosen)), np.sort(chosen))
+    assert len(chosen_columns(problem, 3, "thresholding")) == 3
 
 
 def test_columns_of_zeros_are_never_chosen() -> None:

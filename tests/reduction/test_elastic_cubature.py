@@ -278,10 +278,10 @@ def test_more_tets_than_there_are_are_all(bent: Bent) -> None:
         ({"amplitude": 0.0}, "amplitude"),
         ({"amplitude": np.nan}, "amplitude"),
         ({"linear": "both"}, "linear"),
+        ({"selection": "all"}, "selection"),
         ({"seed": -1}, "seed"),
         ({"rests": []}, "one of each"),
         ({"regions": []}, "regions"),
-        ({"stiffnesses": [np.eye(12)]}, "stiffnesses"),
         ({"bodies": "beam"}, "ElasticBody|one of each"),
     ],
 )

@@ -69,7 +69,7 @@ def test_all_vertices_with_weight_one_are_exact(swung: Swung) -> None:
 
 
 def test_errors_fall_with_the_count(swung: Swung) -> None:
-    few, many = (swung.cubature(count, corrected=False) for count in (8, 40))
+    few, many = (swung.cubature(count, fit="weights") for count in (8, 40))
     for found in (few, many):
         assert found.corrections is None
         assert found.weights.min() >= 0
@@ -80,7 +80,7 @@ def test_errors_fall_with_the_count(swung: Swung) -> None:
 
 
 def test_corrections_leave_a_small_part_of_the_error(swung: Swung) -> None:
-    weights, both = swung.cubature(12, corrected=False), swung.cubature(12)
+    weights, both = swung.cubature(12, fit="weights"), swung.cubature(12)
     np.testing.assert_array_equal(weights.vertices, both.vertices)
     np.testing.assert_array_equal(weights.weights, both.weights)
     for error in ("train_error", "held_out_error", "root_error"):

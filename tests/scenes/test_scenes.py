@@ -171,7 +171,6 @@ def test_every_character_that_touched_itself_in_the_paper_does() -> None:
     }
     assert not touching["x"]
     assert all(touching[name] for name in ("arm", "bear", "gorilla"))
-    assert len(touching["gorilla"]) == scene("gorilla").paper.contact_poses
 
 
 def test_motions_are_lively_and_without_jolts(shown: Scene) -> None:

@@ -25,6 +25,7 @@ from supple.playback.character_sources import CharacterSource, read_any_characte
 from supple.playback.model_accuracy import Comparison
 from supple.playback.progress_bar import build_log, console, working
 from supple.playback.secondary_motion import moving_engine
+from supple.scenes.characters.character_scene import scene
 
 
 def run_build(
@@ -95,11 +96,14 @@ def _builder_options(
     if options.ground is not None:
         given["obstacles"] = (Plane((0.0, options.ground, 0.0), (0.0, 1.0, 0.0)),)
     recipe = row.accepted_options(**source.recipe(row.name))
+    if source.scene and options.recipe == "printed":
+        recipe |= scene(source.scene).printed_counts()
     other_flesh = options.flesh != "normal" or "stiffness" in values
     if source.scene and not other_flesh and values["anatomy"] is None:
         return _scene_options(source, recipe, row, values | given)
     defaults = {}
-    if not source.scene and options.regions != "none" and "basis" in row.bake_options:
+    printed = options.recipe == "printed"
+    if not (source.scene or printed) and options.regions != "none" and "basis" in row.bake_options:
         defaults["basis"] = row.bake_options["basis"]
     request = {"painted": recipe.pop("young", None), **recipe, **values, **given}
     return model_options(source.character, options.flesh, row.name, defaults=defaults, **request)

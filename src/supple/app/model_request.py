@@ -60,6 +60,7 @@ def flesh_values(
         values["stiffness"] = read_stiffness(options.stiffness, source.character)
     if isinstance(options, BuildOptions):
         values |= {"kind": options.material}
+        values["stiffness_at"] = maps_by_pose(options.stiffness_at, source.character)
     anatomy = chosen_anatomy(options.anatomy, source, model)
     if model is None and isinstance(anatomy, Mapping):  # from a file, which may have a feel
         named = without_none(values) | {"anatomy": options.anatomy}
@@ -234,6 +235,19 @@ def read_stiffness(text: str, character: Character) -> Any:
     if not isinstance(factors, dict):
         raise FormatError(f'{path.name}: must be an object, such as {{"joints": {{"Tail*": 0.3}}}}')
     return factors
+
+
+def maps_by_pose(words: Sequence[str] | None, character: Character) -> dict[str, Any] | None:
+    """Return stiffness maps by pose for the words of --stiffness-at; None for none."""
+    if words is None:
+        return None
+    maps: dict[str, Any] = {}
+    for word in words:
+        pose, sign, text = word.rpartition("=")
+        if not (pose and sign and text):
+            raise SuppleError(f"--stiffness-at {word[:60]}: use POSE=MAP, such as Run:12=map.json")
+        maps[pose] = read_stiffness(text, character)
+    return maps
 
 
 def _painted(character: Character, attribute: str, channel: str) -> Floats:

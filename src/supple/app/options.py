@@ -27,6 +27,12 @@ from supple.engines.options import (
 )
 from supple.errors import SuppleError
 
+#: Options of `supple build` that choose the method and replace its parts.
+RECIPE_OPTIONS = (
+    *("recipe", "interpolation", "reach", "independent", "linear_forces", "selection"),
+    *("train_between", "inertial_fit", "train_root", "region_threshold", "region_exponent"),
+)
+_RECIPE = Parameter(group="Method, for comparisons")
 #: Suffixes of motion files of body models.
 MOTIONS = (".npz", ".pkl", ".smpl")
 
@@ -145,6 +151,9 @@ class BuildOptions(CommandOptions):
     material: Literal["stvk", "neo-hookean", "yeoh", "corotational", "stvk-volume"] | None = None
     """Material of the flesh; by default yeoh, which stiffens under strain, StVK without an
     anatomy, or the scene's."""
+    stiffness_at: Words = None
+    """Stiffness factors at poses, for muscles that stiffen: POSE=MAP with a frame of a motion or a
+    pose of the scene, and a map as for --stiffness: Run:12=color:COLOR_1 flexed=biceps.json."""
     contacts: Literal["two-sided", "one-sided", "fixed", "none"] | None = None
     """Constraints between parts that touch at a pose."""
     ground: float | None = None
@@ -153,8 +162,30 @@ class BuildOptions(CommandOptions):
     """Number of cubature tets that a step evaluates; by default three per mode."""
     inertial: int | None = None
     """Number of cubature vertices that a step evaluates; by default three for two modes."""
-    interpolation: Literal["frames", "world"] | None = None
-    """Coordinates in which bases are blended: "frames", or "world" as in Xu and Barbič 2016."""
+    recipe: Annotated[Literal["default", "printed"] | None, _RECIPE] = None
+    """Method of pose-space: "printed" is that of Xu and Barbič 2016 as they print it. The options
+    of this group each replace one part of it."""
+    interpolation: Annotated[Literal["frames", "world"] | None, _RECIPE] = None
+    """Coordinates in which bases are blended; printed: world."""
+    reach: Annotated[float | None, _RECIPE] = None
+    """Displacement of the softest mode, as a fraction of the size, that weighs derivatives;
+    printed: 0, weights that depend on units, and no static responses."""
+    independent: Annotated[bool | None, _RECIPE] = None
+    """Make the bases of regions independent of each other; printed: no."""
+    linear_forces: Annotated[Literal["exact", "cubature"] | None, _RECIPE] = None
+    """Linear part of elastic forces; printed: that of the cubature."""
+    selection: Annotated[Literal["exchange", "thresholding"] | None, _RECIPE] = None
+    """Choice of cubature tets and vertices; printed: hard thresholding pursuit."""
+    train_between: Annotated[bool | None, _RECIPE] = None
+    """Train cubature halfway between poses, too; printed: no."""
+    inertial_fit: Annotated[Literal["corrected", "weights", "one set"] | None, _RECIPE] = None
+    """Fit of inertial cubature; printed: one set of weights for all poses."""
+    train_root: Annotated[bool | None, _RECIPE] = None
+    """Train inertial cubature on accelerations of the whole body, too."""
+    region_threshold: Annotated[float | None, _RECIPE] = None
+    """Weight below which a vertex is not in a region; printed: 0.1."""
+    region_exponent: Annotated[float | None, _RECIPE] = None
+    """Exponent of the weights of regions; printed: 0.5."""
     most_poses: int | None = None
     """Largest number of poses with --poses auto."""
     fit: float | None = None
@@ -174,7 +205,7 @@ class BuildOptions(CommandOptions):
             "contacts": self.contacts,
             "elastic_cubature": self.elastic,
             "inertial_cubature": self.inertial,
-            "interpolation": self.interpolation,
+            **{name: getattr(self, name) for name in RECIPE_OPTIONS},
             "most_poses": self.most_poses,
             "gamma": self.fit,
             "seed": self.seed,

@@ -129,6 +129,7 @@ def view(
     port: int = 8080,
     stats: Flag = False,
     seconds: float | None = None,
+    stream: int | None = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Simulate a character or an elastic body live on a page: play it, pose it, drag its skin.
@@ -153,6 +154,9 @@ def view(
         Print the cost of steps and page updates every few seconds.
     seconds
         Seconds until the command ends; by default Ctrl-C ends it.
+    stream
+        UDP port at which poses arrive, from this computer only: JSON datagrams of parameters, or of
+        joint rotations of another skeleton, which are retargeted; see `supple.rig.PoseStream`.
     """
     from supple.app.viewer.serve import run_view
 
@@ -166,6 +170,7 @@ def view(
         port=port,
         stats=stats,
         seconds=seconds,
+        stream=stream,
         quiet=display.silent,
     )
     display.show(figures, _print_costs)

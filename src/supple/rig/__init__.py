@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from supple.rig.motion.cuts import detect_cuts
     from supple.rig.motion.joint_names import match_joints
     from supple.rig.motion.motion import Motion
+    from supple.rig.motion.pose_stream import PoseStream
     from supple.rig.motion.retarget import retarget
     from supple.rig.motion.root_motion import extract_root, split_root
     from supple.rig.poses.example_poses import alignment_tree, farthest_poses
@@ -50,6 +51,7 @@ __all__ = [
     "Parameter",
     "PoseBlendShapeRig",
     "PoseSpaceDeformation",
+    "PoseStream",
     "PoseWeights",
     "Rig",
     "RigChain",

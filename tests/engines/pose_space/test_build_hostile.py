@@ -190,7 +190,7 @@ def test_an_invalid_material_is_a_one_line_error():
         ("poses", [[1.0, 2.0]], 'pose "pose 0": .*the rig has 1 parameter'),
         ("poses", [[np.nan]], 'pose "pose 0": "bend.angle" is not finite'),
         ("interpolation", "banana", "use one of frames, world"),
-        ("interpolation", None, "use one of frames, world"),
+        ("recipe", "banana", "use one of default, printed"),
         ("contacts", "banana", 'contacts is "banana"; use two-sided, one-sided, fixed'),
         ("contacts", True, "contacts is .*; use two-sided"),
         ("seed", "x", "seed must be a whole number"),

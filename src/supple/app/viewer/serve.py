@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from supple.playback.feel.feel import file_feel
 from supple.playback.obstacles.words import placed_options
 from supple.playback.progress_bar import console, first_use_message, working
 from supple.reduction.build_log import BuildLog
+from supple.rig.motion.pose_stream import PoseStream
 
 #: Seconds between polls of the clock's thread.
 PATIENCE = 0.5
@@ -44,13 +47,15 @@ def run_view(
     port: int = 8080,
     stats: bool = False,
     seconds: float | None = None,
+    stream: int | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Serve the page of a file, a scene, a model or a body until it is closed; return its costs.
 
     `options` and `touch` are for characters only. `folder`, for recordings and anatomy files, is by
     default the current one. `stats` prints costs every few seconds, `seconds` ends the page after
-    this time, and `quiet` prints only the address.
+    this time, and `quiet` prints only the address. `stream` is a port at which the character's
+    poses arrive.
     """
     from supple.app.viewer.server import check_viser, free_port
 
@@ -67,6 +72,8 @@ def run_view(
             raise SuppleError(
                 f"{target}: cannot save recordings there; use --folder with a writable one"
             )
+    if stream is not None and body:
+        raise SuppleError(f"{given}: is an elastic body; --stream is for characters")
     check_viser()
     free_port(host, port)  # raises before the build rather than after it
     first_use_message(quiet)
@@ -79,14 +86,27 @@ def run_view(
             actor: Actor = BodyActor(model, sketch)
     else:
         actor = _character(given, options, touch, quiet)
-    with working("starting", quiet):
-        page = Page(Session(actor), host=host, port=port, folder=target, clay=clay)
+    with working("starting", quiet), ExitStack() as opened:
+        session = Session(actor)
+        if stream is not None:
+            poses = opened.enter_context(PoseStream(actor.model.rig, stream))
+            session.feeds.append(partial(follow, actor, poses))
+            print(f"poses at udp://127.0.0.1:{poses.port}", flush=True)
+        page = Page(session, host=host, port=port, folder=target, clay=clay)
+        opened.pop_all()
     with page:
         print(page.address, flush=True)
         if not quiet:
             console.print(f"open {page.address} in a browser; Ctrl-C ends it")
         _serve(page, stats, seconds)
     return _figures(page)
+
+
+def follow(actor: Any, poses: PoseStream) -> None:
+    """Pose a character as the stream says."""
+    pose = poses.latest()
+    if pose is not None:
+        actor.pose_to(pose)
 
 
 def _check_body_options(

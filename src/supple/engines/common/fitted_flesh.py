@@ -5,15 +5,16 @@ This is the first stage of a pose-space build, and the whole build of an unreduc
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.anatomy.flesh_presets import flesh_material
+from supple.anatomy.flesh_presets import Stiffness, flesh_material, stiffness_factors
 from supple.anatomy.layers import layered_embedding
-from supple.anatomy.painted_material import pose_materials
+from supple.anatomy.painted_material import painted_material, pose_materials
 from supple.arrays import Floats
 from supple.checks import checked_count, checked_number, shown
 from supple.elastic.material import Material
@@ -45,6 +46,7 @@ class FleshOptions(OptionRecord):
     gamma: float = GAMMA
     most_added: int = 24
     followed: ArrayLike | None = None
+    stiffness_at: Mapping[str, Stiffness] | None = None
 
     def __post_init__(self) -> None:
         if self.material is not None:
@@ -54,6 +56,9 @@ class FleshOptions(OptionRecord):
         checked_number("bone_radius", self.bone_radius)
         checked_count("most_poses", self.most_poses)
         checked_number("gamma", self.gamma)
+        if not isinstance(self.stiffness_at, Mapping | None):
+            given = shown(self.stiffness_at)
+            raise SuppleError(f"stiffness_at is {given}; give factors by pose")
         if not is_whole(self.most_added):
             raise SuppleError(f"most_added is {shown(self.most_added)}; give a whole number")
 
@@ -98,6 +103,9 @@ class FittedFlesh:
                 young=options.young,
                 poisson=options.poisson,
             )
+            if options.stiffness_at:
+                poses = (rows, tuple(names), body.tet_rig.pose_weights.scales)
+                materials = _stiffened(character, body, materials, poses, options.stiffness_at)
             embedding = layered_embedding(
                 body.embedding, character.surface, body.mesh, options.followed
             )
@@ -107,6 +115,43 @@ class FittedFlesh:
         """Return `PoseWeights` of the poses, with the scales and the kind of the tets' fit."""
         fitted = self.body.tet_rig.pose_weights
         return PoseWeights(self.poses, fitted.scales, kind=fitted.kind, names=self.names)
+
+
+def _stiffened(
+    character: Character,
+    body: TetBody,
+    materials: Sequence[Material],
+    poses: tuple[Floats, tuple[str, ...], Floats],
+    stiffness_at: Mapping[str, Stiffness],
+) -> tuple[Material, ...]:
+    """Return the materials at poses (rows, names, metric), stiffened by factors at some poses.
+
+    The factors are blended between these poses and the neutral one, where they are 1 (xu2016
+    eq. 36).
+    """
+    rows, names, scales = poses
+    known = dict(zip(names, rows, strict=True))
+    painted, maps = [rows[0]], [np.ones(len(character.surface.vertices))]
+    for name, factors in stiffness_at.items():
+        values = stiffness_factors(character, factors)
+        pose = known[name] if name in known else resolve_poses(character, [name])[0][-1]
+        if np.array_equal(pose, rows[0]):
+            maps[0] = values
+        else:
+            painted.append(pose)
+            maps.append(values)
+    weights = PoseWeights(
+        np.array(painted), scales, names=["neutral", *map(str, stiffness_at)][: len(painted)]
+    )
+    fields = painted_material(body.mesh, body.embedding, np.array(maps))
+    low, high = fields.min(axis=0), fields.max(axis=0)
+    return tuple(
+        replace(
+            material,
+            young=np.asarray(material.young) * np.clip(weights(row) @ fields, low, high),
+        )
+        for material, row in zip(materials, rows, strict=True)
+    )
 
 
 def check_character(character: Character) -> None:

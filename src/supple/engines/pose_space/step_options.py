@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,8 @@ from supple.errors import SuppleError
 
 #: Default integrator, and that of xu2016.
 INTEGRATOR, PAPERS_INTEGRATOR = "bdf2", "backward-euler"
+#: Options of a step as xu2016 print it: u in world axes, without forces of the changing basis.
+PRINTED_STEP: dict[str, Any] = {"integrator": PAPERS_INTEGRATOR, "transport": False}
 #: Rotation of bases between poses: as the rest shape rotates, or by the poses' weights alone.
 Frames = Literal["followed", "blended"]
 #: Largest stiffness of obstacles in Pa/m.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,8 @@ from supple.reduction.cubature.force_kernels import REMAINDER
 from supple.reduction.regions.region import Region
 
 LocalBasis = Sequence[Floats]
+#: Linear part of forces: that of the cubature tets, or exact by a correction ΔK.
+LinearForces = Literal["cubature", "exact"]
 
 
 def fit_weights(
@@ -91,7 +94,8 @@ def force_error(
 
 
 def check_linear(linear: str) -> None:
-    if linear not in ("cubature", "exact"):
+    """Raise an error for an unknown value of `LinearForces`."""
+    if linear not in get_args(LinearForces):
         raise SuppleError(f'linear "{linear}"; use "cubature" or "exact"')
 
 

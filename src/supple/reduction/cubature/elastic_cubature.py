@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +17,7 @@ from supple.linalg.blas import single_threaded
 from supple.linalg.nnls import joint_fit
 from supple.progress import Progress, unreported
 from supple.reduction.cubature.accuracy import (
+    LinearForces,
     blended_correction,
     check_linear,
     cubature_error,
@@ -27,12 +27,11 @@ from supple.reduction.cubature.accuracy import (
 from supple.reduction.cubature.elastic_forces import ElasticProblem, PoseForces
 from supple.reduction.cubature.force_kernels import LINEAR
 from supple.reduction.cubature.samples import AMPLITUDE
-from supple.reduction.cubature.selection import pursue
+from supple.reduction.cubature.selection import Selection, chosen_columns
 from supple.reduction.cubature.training import (
     MotionForces,
     Training,
     TrainingOptions,
-    checked_stiffnesses,
     draw,
     drawn_training,
     motion_training,
@@ -131,10 +130,10 @@ def elastic_cubature(
     count: int,
     *,
     between: Sequence[Between] = (),
-    linear: Literal["cubature", "exact"] = "cubature",
+    linear: LinearForces = "cubature",
+    selection: Selection = "exchange",
     samples: int | None = None,
     amplitude: float = AMPLITUDE,
-    stiffnesses: Sequence[Floats] | None = None,
     motions: Sequence[MotionForces] | None = None,
     seed: int = 0,
     threads: Executor | None = None,
@@ -166,11 +165,11 @@ def elastic_cubature(
         ``"cubature"``: the paper's, Σ v_e U_eᵀ f_e. ``"exact"``: weights are fitted to the
         nonlinear part of forces, and a correction ΔK makes the linear part exact at every pose:
         with the same tets, errors were 2 to 7 times smaller for the published characters.
+    selection
+        Choice of the tets: see `supple.reduction.cubature.selection`.
     samples, amplitude
         Number of samples per pose, by default enough for the number of weights; and the largest
         displacement of a typical sample, relative to the body's size.
-    stiffnesses
-        Reduced stiffnesses (r, r) at rest; computed by default.
     motions
         Motions of the whole body at the poses, then at intermediate poses, that replace random
         samples: their forces account for displacements outside of the basis.
@@ -188,12 +187,12 @@ def elastic_cubature(
     blends = _checked_blends(between, m, poses[0].rank)
     samples = sample_count(samples, count, poses[0].rank)
     report = progress or unreported
-    options = TrainingOptions(samples, amplitude, seed, threads, report)
+    options = TrainingOptions(samples, amplitude, seed, threads, report, selection)
     with single_threaded():
         if motions is not None:
             training = motion_training(poses, motions)
         else:
-            training = drawn_training(poses, checked_stiffnesses(poses, m, stiffnesses), options)
+            training = drawn_training(poses, options)
         cubature = _trained(training, blends, linear == "exact", count, options)
     options.progress(1.0, f"{len(cubature.tets)} cubature tets")
     return cubature
@@ -269,7 +268,9 @@ def _choose_tets(
             "region; all are used"
         )
     progress(0.5, "choosing cubature tets")
-    chosen = pursue(problem, count, threads=options.threads, shares=shares)
+    chosen = chosen_columns(
+        problem, count, options.selection, threads=options.threads, shares=shares
+    )
     return poses[0].tets[chosen], problem.totals
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,24 +14,27 @@ from supple.arrays import Floats, Ints, Singles
 from supple.checks import checked_array, checked_count, checked_indices, checked_masses
 from supple.errors import SuppleError, warn
 from supple.linalg.blas import single_threaded
+from supple.linalg.nnls import nonnegative_fit
 from supple.progress import Progress, unreported
 from supple.reduction.cubature.inertial_forces import (
     InertialProblem,
     candidates,
     correction,
-    fit_vertices,
     normalised,
     pose_accelerations,
     root_accelerations,
     rows_of,
     summed,
+    vertex_equations,
 )
 from supple.reduction.cubature.samples import checked_basis
-from supple.reduction.cubature.selection import pursue
+from supple.reduction.cubature.selection import Selection, chosen_columns
 from supple.reduction.regions.region import Region
 from supple.rig.protocol import Rig
 
 LocalBasis = Sequence[Floats]
+#: Weights and corrected rows at each pose, weights at each pose, or one set of weights for all.
+InertialFit = Literal["corrected", "weights", "one set"]
 #: Samples of each kind, the rig's and the root's, per pose: their least number, and the number per
 #: parameter of the rig.
 _LEAST_SAMPLES = 60
@@ -107,7 +110,9 @@ def inertial_cubature(
     count: int,
     *,
     shapes: Sequence[LocalBasis] | None = None,
-    corrected: bool = True,
+    fit: InertialFit = "corrected",
+    selection: Selection = "exchange",
+    root: bool = True,
     samples: int | None = None,
     seed: int = 0,
     threads: Executor | None = None,
@@ -117,8 +122,7 @@ def inertial_cubature(
 
     Training samples are accelerations of two kinds: of random small changes of the pose,
     taken as consecutive frames, and of the whole body, which at run time result from the
-    root's motion and gravity. Weights are separate for each pose, as for elastic forces; the paper
-    has one set for all.
+    root's motion and gravity.
 
     Parameters
     ----------
@@ -135,10 +139,16 @@ def inertial_cubature(
     shapes
         m localised bases V of the same sizes, to which loads are projected, f̃ = VᵀMa; by default
         `bases`.
-    corrected
-        Whether to fit corrections of the basis rows at the chosen vertices. A weight scales the
-        whole contribution of a vertex and cannot fit all r sums; a correction has as many numbers
-        as the rows, costs nothing at run time and removes most of the error.
+    fit
+        ``"corrected"``: weights and corrections of the basis rows at the chosen vertices. A weight
+        scales the whole contribution of a vertex and cannot fit all r sums; a correction has as
+        many numbers as the rows, costs nothing at run time and removes most of the error.
+        ``"weights"``: weights at each pose. ``"one set"``: the same weights for all poses, as in
+        the paper.
+    selection
+        Choice of the vertices: see `supple.reduction.cubature.selection`.
+    root
+        Whether to train on accelerations of the whole body, too.
     samples
         Number of samples of each kind per pose; by default enough for the rig's parameters.
     seed
@@ -150,20 +160,23 @@ def inertial_cubature(
     """
     report = progress or unreported
     count = checked_count("the number of cubature vertices", count)
+    if fit not in get_args(InertialFit):
+        raise SuppleError(f'fit "{fit}"; use {", ".join(get_args(InertialFit))}')
     checked_count("the seed", seed, 0)
     draws = _checked_draws(rig, poses, bases, shapes or bases, regions, mass, seed)
+    draws = [replace(draw, root=root) for draw in draws]
     samples = _sample_count(samples, rig)
     with single_threaded():
         mixed = _mixed_samples(draws, samples, count, threads, report)
         report(0.5, "choosing cubature vertices")
-        vertices = _choose(draws, mixed, count, threads)
+        vertices = _choose(draws, mixed, count, threads, selection)
         drawn = [each.drawn for each in mixed]
         del mixed
-        fits = _fits(draws, drawn, samples, vertices, corrected, threads, report)
+        fits = _fits(draws, drawn, samples, vertices, fit, (threads, report))
     report(1.0, f"{len(vertices)} cubature vertices")
-    errors = np.array([fit[2] for fit in fits])
-    corrections = np.array([fit[1] for fit in fits]) if corrected else None
-    weights = np.array([fit[0] for fit in fits])
+    errors = np.array([each[2] for each in fits])
+    corrections = np.array([each[1] for each in fits]) if fit == "corrected" else None
+    weights = np.array([each[0] for each in fits])
     return InertialCubature(vertices, weights, corrections, *errors.T)
 
 
@@ -193,20 +206,39 @@ def _fits(
     drawn: Sequence[tuple[Forces, Forces] | None],
     samples: int,
     vertices: Ints,
-    corrected: bool,
-    threads: Executor | None,
-    progress: Progress,
+    fit: InertialFit,
+    run: tuple[Executor | None, Progress],
 ) -> list[tuple[Floats, Floats, list[float]]]:
     """Return `_fit_pose` of every pose; its samples are drawn again if they were not stored."""
+    threads, progress = run
+    common = None
+    if fit == "one set":
+        equations = [
+            vertex_equations(*_samples_at(draw, kinds or draw.forces(samples), vertices))
+            for draw, kinds in zip(draws, drawn, strict=True)
+        ]
+        grams, rights = zip(*equations, strict=True)
+        common = nonnegative_fit(np.asarray(sum(grams)), np.asarray(sum(rights)))
 
     def fitted(i: int) -> tuple[Floats, Floats, list[float]]:
-        return _fit_pose(draws[i], drawn[i] or draws[i].forces(samples), vertices, corrected)
+        kinds = drawn[i] or draws[i].forces(samples)
+        return _fit_pose(draws[i], kinds, vertices, fit == "corrected", common)
 
     fits = []
-    for i, fit in enumerate((map if threads is None else threads.map)(fitted, range(len(draws)))):
+    for i, each in enumerate((map if threads is None else threads.map)(fitted, range(len(draws)))):
         progress(0.7 + 0.3 * (i + 1) / len(draws), f"inertial weights of {i + 1} poses")
-        fits.append(fit)
+        fits.append(each)
     return fits
+
+
+def _samples_at(
+    draw: _Draw, drawn: tuple[Forces, Forces], vertices: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Return the basis rows and the forces at some vertices, and the sums of all forces."""
+    fitted = drawn if draw.root else drawn[:1]
+    forces = np.concatenate([kind[0][vertices] for kind in fitted], axis=2).astype(np.float64)
+    target = np.concatenate([kind[1] for kind in fitted], axis=1)
+    return rows_of(draw.basis, draw.regions, vertices), forces, target
 
 
 def inertial_error(
@@ -270,6 +302,7 @@ class _Draw:
     regions: Sequence[Region]
     seed: int
     index: int
+    root: bool = True
 
     def forces(self, count: int, *fresh: int) -> tuple[Forces, Forces]:
         """Draw normalised forces m_s a_s and their sums, of the rig's and of the root's motion."""
@@ -299,7 +332,7 @@ def _mixed_forces(draw: _Draw, samples: int, mixtures: int, keep: bool) -> _Mixe
     inside = candidates(draw.regions)
     forces = np.zeros((3 * len(inside), mixtures))
     target = np.zeros((len(kinds[0][1]), mixtures))
-    for force, sums in kinds:
+    for force, sums in kinds if draw.root else kinds[:1]:
         signs = random.choice([-1.0, 1.0], (sums.shape[1], mixtures)) / np.sqrt(mixtures)
         forces += force[inside].reshape(-1, len(signs)) @ signs.astype(np.float32)
         target += sums @ signs
@@ -307,13 +340,20 @@ def _mixed_forces(draw: _Draw, samples: int, mixtures: int, keep: bool) -> _Mixe
 
 
 def _fit_pose(
-    draw: _Draw, drawn: tuple[Forces, Forces], vertices: Ints, corrected: bool
+    draw: _Draw,
+    drawn: tuple[Forces, Forces],
+    vertices: Ints,
+    corrected: bool,
+    common: Floats | None,
 ) -> tuple[Floats, Floats, list[float]]:
-    """Return weights (c,), corrections (c, 3, r) and errors (train, fresh, root) at one pose."""
-    rows = rows_of(draw.basis, draw.regions, vertices)
-    forces = np.concatenate([kind[0][vertices] for kind in drawn], axis=2).astype(np.float64)
-    target = np.concatenate([kind[1] for kind in drawn], axis=1)
-    weights = fit_vertices(rows, forces, target)
+    """Return weights (c,), corrections (c, 3, r) and errors (train, fresh, root) at one pose.
+
+    `common` are weights for all poses, or None to fit them here.
+    """
+    rows, forces, target = _samples_at(draw, drawn, vertices)
+    weights = common
+    if weights is None:
+        weights = nonnegative_fit(*vertex_equations(rows, forces, target))
     blocks = weights[:, None, None] * rows
     added = np.zeros_like(blocks)
     if corrected:
@@ -360,7 +400,11 @@ def _checked_draws(
 
 
 def _choose(
-    draws: Sequence[_Draw], mixed: Sequence[_Mixed], count: int, threads: Executor | None
+    draws: Sequence[_Draw],
+    mixed: Sequence[_Mixed],
+    count: int,
+    threads: Executor | None,
+    selection: Selection,
 ) -> Ints:
     """Return the chosen cubature vertices (c,), ascending."""
     problem = InertialProblem(
@@ -371,7 +415,7 @@ def _choose(
     )
     if count > len(problem.vertices):
         warn(f"{count} cubature vertices requested; all {len(problem.vertices)} are used")
-    return problem.vertices[pursue(problem, count, threads=threads)]
+    return problem.vertices[chosen_columns(problem, count, selection, threads=threads)]
 
 
 def _sample_count(samples: int | None, rig: Rig) -> int:

@@ -12,7 +12,6 @@ import scipy.linalg
 
 from supple.arrays import Floats, Ints
 from supple.errors import SuppleError
-from supple.linalg.nnls import nonnegative_fit
 from supple.reduction.cubature.samples import projected
 from supple.reduction.regions.region import Region
 from supple.rig.protocol import Rig
@@ -151,8 +150,11 @@ def summed(blocks: Floats, forces: Floats) -> Floats:
     return blocks.reshape(-1, blocks.shape[2]).T @ forces.reshape(-1, forces.shape[2])
 
 
-def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
-    """Fit non-negative weights (c,) of vertices with basis rows (c, 3, r), in chunks of samples."""
+def vertex_equations(rows: Floats, forces: Floats, target: Floats) -> tuple[Floats, Floats]:
+    """Return normal equations (c, c) and (c,) of weights of vertices with basis rows (c, 3, r).
+
+    Samples are summed in chunks.
+    """
     c = len(rows)
     gram, right = np.zeros((c, c)), np.zeros(c)
     for first in range(0, target.shape[1], 32):
@@ -160,7 +162,7 @@ def fit_vertices(rows: Floats, forces: Floats, target: Floats) -> Floats:
         columns = np.matmul(rows.transpose(0, 2, 1), forces[:, :, chunk]).reshape(c, -1)
         gram += columns @ columns.T
         right += columns @ target[:, chunk].ravel()
-    return nonnegative_fit(gram, right)
+    return gram, right
 
 
 def correction(rows: Floats, widths: Sequence[int], forces: Floats, residual: Floats) -> Floats:

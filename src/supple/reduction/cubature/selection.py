@@ -20,14 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from supple.arrays import Bools, Floats, Ints
 from supple.compiled.jit import compiled
+from supple.errors import SuppleError
 from supple.linalg.nnls import cheapest_removals, joint_fit, nonnegative_fit
 
+#: Choice of columns: the pursuit above, or the paper's.
+Selection = Literal["exchange", "thresholding"]
+#: Most iterations of hard thresholding pursuit, and of the adaptive step of its weights.
+_MOST_ITERATIONS = 60
 #: Surplus of columns that are added before columns are removed, relative to the final number; the
 #: same in each later round of exchange; and the number of rounds.
 SURPLUS = 1.0
@@ -195,6 +200,66 @@ def pursue(
         if error < least:
             best, least = support.chosen, error
     return np.sort(best)
+
+
+def chosen_columns(
+    problem: CubatureProblem,
+    count: int,
+    selection: Selection = "exchange",
+    *,
+    threads: Executor | None = None,
+    shares: Floats | None = None,
+) -> Ints:
+    """Choose columns by `pursue`, or by `threshold` if selection is "thresholding"."""
+    if selection not in get_args(Selection):
+        raise SuppleError(f'selection "{selection}"; use {" or ".join(get_args(Selection))}')
+    if selection == "thresholding":
+        return threshold(problem, count)
+    return pursue(problem, count, threads=threads, shares=shares)
+
+
+def threshold(problem: CubatureProblem, count: int) -> Ints:
+    """Choose at most `count` columns, ascending, by hard thresholding pursuit (xu2016 eq. 17).
+
+    All poses share one set of weights v ≥ 0. Each iteration keeps the `count` largest entries of
+    v + μ Aᵀ(b − A v) and fits their weights again; μ minimises the residual along the gradient on
+    the current columns, as in von Tycowicz et al. 2013. It ends when the columns repeat; the best
+    of all iterations are returned.
+    """
+    usable = np.flatnonzero((problem.norms > 0).any(axis=0))
+    if count >= len(usable):
+        return usable
+    poses = range(len(problem.norms))
+    targets = [problem.targets[i].ravel() for i in poses]
+    residuals = targets
+    weights = np.zeros(problem.norms.shape[1])
+    chosen, best, least = np.empty(0, np.int64), np.empty(0, np.int64), np.inf
+    for _ in range(_MOST_ITERATIONS):
+        gradient = np.zeros(len(weights))
+        for i in poses:
+            residual = residuals[i].reshape(problem.targets[i].shape)
+            gradient += problem.correlations(i, residual)
+        if len(chosen) == 0:
+            along = np.sort(usable[np.argsort(-gradient[usable], kind="stable")[:count]])
+        else:
+            along = chosen
+        moved = [gradient[along] @ problem.columns(i, along) for i in poses]
+        length = sum(float(each @ each) for each in moved)
+        step = float(gradient[along] @ gradient[along]) / max(length, 1e-300)
+        score = np.where(problem.norms.sum(axis=0) > 0, weights + step * gradient, -np.inf)
+        before, chosen = chosen, np.sort(np.argsort(-score, kind="stable")[:count])
+        if np.array_equal(before, chosen):
+            break
+        columns = [problem.columns(i, chosen) for i in poses]
+        gram = np.asarray(sum(each @ each.T for each in columns))
+        right = np.asarray(sum(A @ b for A, b in zip(columns, targets, strict=True)))
+        weights[:] = 0.0
+        weights[chosen] = nonnegative_fit(gram, right)
+        residuals = [b - weights[chosen] @ A for A, b in zip(columns, targets, strict=True)]
+        error = sum(float(each @ each) for each in residuals)
+        if error < least:
+            best, least = chosen, error
+    return best
 
 
 def _grow(support: Support, size: int, count: int) -> None:

@@ -19,14 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from supple.arrays import Floats
-from supple.checks import checked_array, checked_count
+from supple.checks import checked_count
 from supple.elastic.body import ElasticBody
-from supple.errors import SuppleError
 from supple.linalg.sparse import principal_submatrix
 from supple.progress import Progress
 from supple.reduction.compliance import Compliance
 from supple.reduction.cubature.elastic_forces import PoseForces
 from supple.reduction.cubature.samples import force_samples, rest_stiffness
+from supple.reduction.cubature.selection import Selection
 from supple.reduction.null_space import NullSpace
 from supple.reduction.regions.region import Region
 from supple.reduction.shaking import Shaking
@@ -113,6 +113,7 @@ class TrainingOptions:
     seed: int
     threads: Executor | None
     progress: Progress
+    selection: Selection = "exchange"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +132,10 @@ class Training:
     fresh: list[tuple[Floats, Floats]] | None = None
 
 
-def drawn_training(
-    poses: list[PoseForces], stiffnesses: list[Floats], options: TrainingOptions
-) -> Training:
+def drawn_training(poses: list[PoseForces], options: TrainingOptions) -> Training:
     """Return random samples at each pose, drawn by its reduced stiffness."""
     options.progress(0.0, "sampling elastic forces")
+    stiffnesses = [rest_stiffness(p.body, p.rest, p.basis, p.regions) for p in poses]
     drawn = [
         draw(pose, stiffnesses[i], options.samples, options, i) for i, pose in enumerate(poses)
     ]
@@ -177,17 +177,3 @@ def sample_count(samples: int | None, count: int, rank: int) -> int:
     if samples is not None:
         return checked_count("the number of samples", samples)
     return min(_MOST_SAMPLES, max(_LEAST_SAMPLES, -(-_SAMPLES_PER_WEIGHT * count // rank)))
-
-
-def checked_stiffnesses(
-    poses: list[PoseForces], m: int, stiffnesses: Sequence[Floats] | None
-) -> list[Floats]:
-    """Return stiffnesses (r, r) of all poses: the given ones, checked, or computed."""
-    if stiffnesses is not None and len(stiffnesses) != m:
-        raise SuppleError(f"{len(stiffnesses)} stiffnesses for {m} poses")
-    shape = (poses[0].rank, poses[0].rank)
-    checked = [
-        checked_array(f"stiffness of pose {i}", K, shape) for i, K in enumerate(stiffnesses or ())
-    ]
-    others = poses[len(checked) :]
-    return checked + [rest_stiffness(p.body, p.rest, p.basis, p.regions) for p in others]

@@ -49,14 +49,15 @@ def region_weights(
     >>> region_weights([0.05, 0.1, 0.325, 1.0], 0.1, 0.5)
     array([0. , 0. , 0.5, 1. ])
     """
-    eta, kappa = _checked_remap(threshold, exponent)
+    eta, kappa = checked_remap(threshold, exponent)
     values = checked_array("weights", weights, np.shape(weights))
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise SuppleError("weights must be from 0 to 1")
     return (np.maximum(values - eta, 0.0) / (1 - eta)) ** kappa
 
 
-def _checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
+def checked_remap(threshold: float, exponent: float) -> tuple[float, float]:
+    """Return η and κ, checked."""
     eta = checked_number("threshold", threshold)
     kappa = checked_number("exponent", exponent)
     if not 0 <= eta < 1:
@@ -131,7 +132,7 @@ def regions_of(
         a region has no vertices that can move.
     """
     n = len(mesh.vertices)
-    eta, kappa = _checked_remap(threshold, exponent)
+    eta, kappa = checked_remap(threshold, exponent)
     listed = _checked_handles(handles)
     excluded = np.union1d(checked_fixed(fixed, n), unreferenced(mesh.tets, n))
     free = np.setdiff1d(np.arange(n), excluded)
@@ -200,7 +201,7 @@ def border_jump(
         η and κ of the region.
     """
     n = len(mesh.vertices)
-    eta, kappa = _checked_remap(threshold, exponent)
+    eta, kappa = checked_remap(threshold, exponent)
     if region.vertices[-1] >= n:
         raise SuppleError(
             f'region "{region.name}" has vertex {region.vertices[-1]}; use up to {n - 1}'

@@ -104,6 +104,12 @@ class InverseKinematics:
         names = [self.joint_pose.skeleton.names[joint] for joint in self.joints]
         return f"InverseKinematics({' > '.join(names)})"
 
+    @property
+    def can_move(self) -> bool:
+        """Whether a free rotation can move the end: that of the tip only does with an offset."""
+        last = len(self.joints) - (0 if self.offset.any() else 1)
+        return bool(((self._rotations // 3 < last) & (self.low < self.high)).any())
+
     def _chain_entries(self) -> tuple[Ints, Ints]:
         """Find the chain's entries by name: with locked channels they are elsewhere, or missing."""
         places = {entry.name: place for place, entry in enumerate(self.joint_pose.parameters)}

@@ -45,7 +45,7 @@ class PaperRow:
     modes: int | None = None
     regions: int | None = None
     poses: int | None = None
-    contact_poses: int | None = None
+    psd_poses: int | None = None
     elastic_cubature: int | None = None
     inertial_cubature: int | None = None
     milliseconds: float | None = None
@@ -194,18 +194,29 @@ class Scene:
             fixed = {"anatomy": None} if self.free else {"bones": bones}
             young = None if self.young is None else np.atleast_2d(self.young)[0]
             return common | fixed | {"young": young} | self._free()
-        counts = {
-            "elastic_cubature": self.elastic_cubature or self.paper.elastic_cubature,
-            "inertial_cubature": self.paper.inertial_cubature,
-        }
+        counts = self.printed_counts()
+        if self.elastic_cubature:
+            counts["elastic_cubature"] = self.elastic_cubature
         return {
             "poses": dict(zip(self.pose_names, self.poses, strict=True)),
             "bones": bones,
             "regions": self.handles,
             "modes": self.modes,
             **common,
-            **{name: count for name, count in counts.items() if count is not None},
+            **counts,
         }
+
+    def printed_counts(self) -> dict[str, Any]:
+        """Return the paper's numbers of cubature tets and vertices, as options of a build."""
+        counts = {
+            "elastic_cubature": self.paper.elastic_cubature,
+            "inertial_cubature": self.paper.inertial_cubature,
+        }
+        return {name: count for name, count in counts.items() if count is not None}
+
+    def printed_recipe(self) -> dict[str, Any]:
+        """Return options of `supple.build` for the method and the counts that the paper prints."""
+        return self.recipe() | self.printed_counts() | {"recipe": "printed"}
 
     def _free(self) -> dict[str, Any]:
         if not self.free:

@@ -18,6 +18,11 @@ from supple.rig.skeleton.skinning import SkinnedRig
 RATE = 18.0
 #: Most joints of a handle's limb.
 MOST_JOINTS = 8
+#: Name of the handle at the far end of the skin of the last joint of a limb, such as a hand.
+END = "{} end"
+#: Least distance of that end from the joint, relative to the rest of the limb, and part of the
+#: joint's skin that is its end.
+_FAR_END, _END_PART = 0.4, 0.1
 #: Softness of a limb near full extension, relative to its reach.
 SOFTNESS = 0.05
 
@@ -48,7 +53,9 @@ class IKHandles:
     """Joints of a rig that a handle can move, each with the limb above it.
 
     A limb extends from its joint up to the next branch of the skeleton: a wrist moves the arm but
-    not the chest. Only skinned rigs have limbs. `joints` has names, ends of the skeleton first.
+    not the chest. The last joint of a limb whose skin reaches far, such as a forearm with its hand,
+    has a second handle at the end of the skin, `END`. Only skinned rigs have limbs. `joints` has
+    names, ends of the skeleton first.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -59,19 +66,19 @@ class IKHandles:
             self.joints: tuple[str, ...] = ()
             return
         places = {parameter.name: k for k, parameter in enumerate(rig.parameters)}
-        names = [parameter.name for parameter in self._skin.joint_pose.parameters]
-        if not all(name in places for name in names):  # a control rig computes its pose
+        entries = [parameter.name for parameter in self._skin.joint_pose.parameters]
+        if not all(name in places for name in entries):  # a control rig computes its pose
             self.joints = ()
             return
-        self._places = np.array([places[name] for name in names], np.int64)
+        self._places = np.array([places[name] for name in entries], np.int64)
         parents = self._skin.skeleton.parents
         children = np.bincount(parents[parents >= 0], minlength=len(parents))
         ends_first = np.argsort(children > 0, kind="stable")
-        self.joints = tuple(
-            self._skin.skeleton.names[joint]
-            for joint in ends_first
-            if self._limb(int(joint), children) is not None
-        )
+        ends = [joint for joint in ends_first.tolist() if not children[joint]]
+        ends = [joint for joint in ends if self._add_end(joint, children)]
+        moved = [joint for joint in ends_first.tolist() if self._limb(joint, children) is not None]
+        names = self._skin.skeleton.names
+        self.joints = (*(END.format(names[joint]) for joint in ends), *(names[k] for k in moved))
 
     def position(self, joint: str, pose: ArrayLike) -> Floats:
         """Return the position of a joint in a pose, (3,) in the rig's space."""
@@ -94,20 +101,52 @@ class IKHandles:
             raise SuppleError(f'no limb ends at "{joint}"')
         return self._chains[joint]
 
-    def _limb(self, tip: int, children: Ints) -> InverseKinematics | None:
-        """Return the limb that ends at a joint; None if no joint above can move it."""
+    def _add_end(self, joint: int, children: Ints) -> bool:
+        """Add the limb that ends at the end of a joint's skin; return whether it reaches far."""
         assert self._skin is not None
+        own = self._skin.weight_matrix()[:, [joint]].toarray()[:, 0] > 0.5
+        top = self._top(joint, children)
+        if not own.any():
+            return False
         skeleton = self._skin.skeleton
+        world = skeleton.rest_world()
+        points = (self._skin.vertices[own] - world[joint, :3, 3]) @ np.linalg.inv(
+            world[joint, :3, :3]
+        ).T
+        distances = np.linalg.norm(points, axis=1)
+        offset = points[distances >= np.quantile(distances, 1 - _END_PART)].mean(axis=0)
+        try:
+            chain = InverseKinematics(self._skin.joint_pose, top, joint, offset=offset)
+        except SuppleError:
+            return False
+        alone = float(np.linalg.norm(world[joint, :3, :3] @ offset))
+        if not chain.can_move or alone < _FAR_END * (chain.length - alone):
+            return False
+        self._chains[END.format(skeleton.names[joint])] = chain
+        return True
+
+    def _top(self, tip: int, children: Ints) -> int:
+        """Return the first joint of the limb that ends at a joint."""
+        assert self._skin is not None
+        parents = self._skin.skeleton.parents
         top, count = tip, 1
-        while (above := int(skeleton.parents[top])) >= 0 and count < MOST_JOINTS:
+        while (above := int(parents[top])) >= 0 and count < MOST_JOINTS:
             if count > 1 and children[above] > 1:
                 break
             top, count = above, count + 1
-        if count == 1:
+        return top
+
+    def _limb(self, tip: int, children: Ints) -> InverseKinematics | None:
+        """Return the limb that ends at a joint; None if no joint above can move it."""
+        assert self._skin is not None
+        skeleton, top = self._skin.skeleton, self._top(tip, children)
+        if top == tip:
             return None
         try:
             chain = InverseKinematics(self._skin.joint_pose, top, tip)
         except SuppleError:  # it has no length, or all its joints are locked
+            return None
+        if not chain.can_move:
             return None
         self._chains[skeleton.names[tip]] = chain
         return chain

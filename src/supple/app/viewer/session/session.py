@@ -152,6 +152,8 @@ class Session(Generic[A]):
         self.changed = True  # since the last `refresh`
         self._failed = False  # in the last update
         self.skin = np.empty((len(actor.model.surface.vertices), 3), np.float32)
+        #: Functions that are called before requests, such as for poses of a stream.
+        self.feeds: list[Callable[[], object]] = []
         self._requests: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._speed = 1.0
         self.refresh()
@@ -238,6 +240,8 @@ class Session(Generic[A]):
     def run_requests(self) -> str | None:
         """Run all requests; return the first error message, in one line, or None."""
         message = None
+        for feed in self.feeds:
+            self.submit(feed)
         while True:
             try:
                 request = self._requests.get_nowait()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,7 +15,8 @@ from supple.elastic.body import ElasticBody
 from supple.engines.common.fitted_flesh import FittedFlesh, FleshOptions, check_character, is_whole
 from supple.engines.common.option_record import takes_options
 from supple.engines.common.pose_selection import Poses
-from supple.engines.pose_space.alignment import VARIANTS, Variant
+from supple.engines.pose_space.alignment import Variant
+from supple.engines.pose_space.build.recipe import Recipe, RecipeName, recipe_of
 from supple.engines.pose_space.build.reduction_setup import (
     Basis,
     ReductionSetup,
@@ -29,6 +31,9 @@ from supple.linalg.blas import single_threaded
 from supple.mesh.obstacles import Obstacle, check_obstacle
 from supple.reduction.build_log import BuildLog
 from supple.reduction.contact_constraints import ContactKind
+from supple.reduction.cubature.accuracy import LinearForces
+from supple.reduction.cubature.inertial_cubature import InertialFit
+from supple.reduction.cubature.selection import Selection
 from supple.reduction.regions.handles import Handle
 from supple.reduction.regions.region import Region
 from supple.reduction.regions.region_weights import region_sways
@@ -51,24 +56,35 @@ class BuildOptions(FleshOptions):
     modes: int | Sequence[int] = 100
     regions: Regions = "auto"
     basis: Basis = "modes"
-    contacts: ContactKind | None = "two-sided"
+    contacts: ContactKind | Literal["auto"] | None = "auto"
     obstacles: Sequence[Obstacle] = ()
     elastic_cubature: int | None = None
     inertial_cubature: int | None = None
-    interpolation: Variant = "frames"
     seed: int = 0
     executor: Executor | None = None
+    recipe: RecipeName = "default"
+    interpolation: Variant | None = None
+    reach: float | None = None
+    independent: bool | None = None
+    linear_forces: LinearForces | None = None
+    selection: Selection | None = None
+    train_between: bool | None = None
+    inertial_fit: InertialFit | None = None
+    train_root: bool | None = None
+    region_threshold: float | None = None
+    region_exponent: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.regions is None or isinstance(self.regions, str | Sequence)):
             kinds = '"auto", handles, regions or None'
             raise SuppleError(f"regions is {shown(self.regions)}; use {kinds}")
-        for name, values in (("basis", get_args(Basis)), ("interpolation", VARIANTS)):
-            value = getattr(self, name)
-            if not isinstance(value, str) or value not in values:
-                raise SuppleError(f"{name} is {shown(value)}; use one of {', '.join(values)}")
-        _check_contact(self.contacts, self.obstacles)
+        if not isinstance(self.basis, str) or self.basis not in get_args(Basis):
+            raise SuppleError(f"basis is {shown(self.basis)}; use {' or '.join(get_args(Basis))}")
+        if self.basis == "shaken" and self.recipe == "printed":
+            raise SuppleError('the printed recipe has modes; leave out basis="shaken"')
+        _ = self.switches
+        _check_obstacles(self.obstacles)
         for name in ("elastic_cubature", "inertial_cubature"):
             if getattr(self, name) is not None:
                 checked_count(name, getattr(self, name))
@@ -76,6 +92,14 @@ class BuildOptions(FleshOptions):
             given = shown(self.seed)
             raise SuppleError(f"seed must be a whole number from 0 to 2⁶³ − 1, not {given}")
         _check_executor(self.executor)
+
+    @cached_property
+    def switches(self) -> Recipe:
+        """The recipe, changed by the switches that are given."""
+        names = [each.name for each in fields(Recipe) if each.name != "contacts"]
+        switches = {name: getattr(self, name) for name in names}
+        recipe = recipe_of(self.recipe, switches)
+        return recipe if self.contacts == "auto" else replace(recipe, contacts=self.contacts)
 
     def cubature_counts(self, r: int, moving: int, free: int) -> tuple[int, int]:
         """Return numbers of elastic tets and inertial vertices for r columns.
@@ -124,6 +148,10 @@ def build(
         Material of the flesh, by default `flesh_material` of the body's size; and painted
         constants that replace its own, per surface vertex or tet, in one row or one for each pose;
         see `pose_materials`.
+    stiffness_at
+        Factors of Young's modulus at some poses, by a pose's name or frame, such as ``"Run:12"``:
+        (n̄,) numbers, or a mapping as for `supple.bake`. They are blended between these poses and
+        the neutral one, where they are 1; ``"auto"`` poses can be painted, too.
     tets
         Number of tets to make, or a `TetMesh` that fills the surface.
     bones, bone_radius
@@ -131,14 +159,18 @@ def build(
     followed
         (n̄, 3) points whose displacement the vertices of the skin take, by default their own.
     contacts
-        Kind of constraints between parts that touch at a pose (xu2016 §6), None to ignore
-        contact; see `contact_constraints`.
+        Kind of constraints between parts that touch at a pose (xu2016 §6), by default that of the
+        recipe; None to ignore contact; see `contact_constraints`.
     obstacles
         Obstacles that the body touches at the poses, such as the ground.
     elastic_cubature, inertial_cubature
         Numbers of cubature tets and vertices; by default 3 tets and 1.5 vertices per column.
-    interpolation
-        "frames", or "world" as in the paper.
+    recipe
+        ``"default"``, or ``"printed"`` for the method as Xu and Barbič 2016 print it.
+    interpolation, reach, independent, linear_forces, selection, train_between, inertial_fit, \
+train_root, region_threshold, region_exponent
+        Switches of the recipe, each of which replaces its value; see `Recipe`. A `reach` of 0 is
+        that of the printed recipe.
     most_poses
         Number of poses at which ``"auto"`` stops.
     seed
@@ -166,24 +198,27 @@ def build(
 
 def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSpaceModel:
     """Run all stages of a build."""
+    recipe = options.switches
     # One thread for BLAS, for the same bits on every machine; poses use the cores.
     with single_threaded(), Workers(options.executor) as workers:
         flesh = FittedFlesh.of(character, options, log)
         with log.stage("regions"):
-            regions = choose_regions(character, flesh.body, options.regions, options.basis)
+            regions = choose_regions(character, flesh.body, options.regions, options.basis, recipe)
             elastic = ElasticBody(flesh.body.mesh, flesh.materials[0])
             modes = modes_per_region(
                 options.modes, regions, lambda: region_sways(elastic, elastic.rest, regions)
             )
-        touching = options.contacts, tuple(options.obstacles)
-        setup = ReductionSetup(character, flesh.body, regions, modes, *touching, options.basis)
+        touching = recipe.contacts, tuple(options.obstacles)
+        setup = ReductionSetup(
+            character, flesh.body, regions, modes, *touching, options.basis, recipe
+        )
         free = np.unique(np.concatenate([region.vertices for region in regions]))
         moving = int(np.isin(flesh.body.mesh.tets, free).any(axis=1).sum())
         counts = options.cubature_counts(int(np.sum(modes)), moving, len(free))
         at = flesh.poses, flesh.names, flesh.materials
 
         def trained(setup: ReductionSetup) -> PoseSpaceModel | None:
-            sampled = SampledPoses(setup, *at, options.interpolation, workers, log)
+            sampled = SampledPoses(setup, *at, recipe.interpolation, workers, log)
             sampled.reduce()
             sampled.assess(insert_up_to=options.most_poses if options.adaptive else 0)
             return train_model(sampled, *counts, options.seed)
@@ -195,10 +230,7 @@ def _built(character: Character, options: BuildOptions, log: BuildLog) -> PoseSp
         return model
 
 
-def _check_contact(contacts: ContactKind | None, obstacles: Sequence[Obstacle]) -> None:
-    kinds = get_args(ContactKind)
-    if not (contacts is None or (isinstance(contacts, str) and contacts in kinds)):
-        raise SuppleError(f'contacts is "{contacts}"; use {", ".join(kinds)} or None')
+def _check_obstacles(obstacles: Sequence[Obstacle]) -> None:
     if not isinstance(obstacles, Sequence):
         raise SuppleError(f"obstacles is {shown(obstacles)}; give a list of obstacles, or ()")
     for number, obstacle in enumerate(obstacles):

@@ -299,6 +299,9 @@ class PoseTask:
     loads: Singles | None = None
     """(n, 3, k) derivatives of the rig, and (n, 3, t) accelerations of the character's motions, by
     which the body is also shaken, or None."""
+    reach: float | None = REACH
+    independent: bool = True
+    """Switches of `Recipe`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,12 +361,20 @@ def _region_bases(
     bases: list[Floats] = []
     together = np.empty((3 * len(masses), 0))
     for region, count in zip(task.regions, task.modes, strict=True):
-        beside = together if bases else None
+        beside = together if bases and task.independent else None
         basis = pose_basis(
-            body, task.rest, stiffness, masses, region, count, constraints=rows, beside=beside
+            body,
+            task.rest,
+            stiffness,
+            masses,
+            region,
+            count,
+            constraints=rows,
+            reach=task.reach,
+            beside=beside,
         )
         bases.append(basis.vectors)
-        if len(bases) < len(task.regions):
+        if len(bases) < len(task.regions) and task.independent:
             block = np.zeros((len(root), count))
             block[region.unknowns] = root[region.unknowns] * basis.vectors.reshape(-1, count)
             before = root * together

@@ -112,8 +112,8 @@ class ReducedPoses:
     ) -> ReducedPoses:
         """Reduce a model's poses on all vertices; or its body at other poses (m, s).
 
-        The bases equal the model's at its stored vertices, if it was built with these contacts and
-        without obstacles.
+        The bases equal the model's at its stored vertices, if it was built by the default recipe,
+        with these contacts and without obstacles.
         """
         weights = model.pose_weights if poses is None else PoseWeights(poses)
         materials = [

@@ -13,6 +13,7 @@ from supple.checks import checked_whole_numbers
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.pose_space.build.pose_basis import PoseTask
+from supple.engines.pose_space.build.recipe import RECIPES, Recipe
 from supple.errors import SuppleError, warn
 from supple.mesh.obstacles import Obstacle
 from supple.mesh.topology import counted, unreferenced
@@ -42,6 +43,7 @@ class ReductionSetup:
     obstacles: tuple[Obstacle, ...]
     """Kind of contact constraints, None to ignore contact; and obstacles."""
     basis: Basis = "modes"
+    recipe: Recipe = RECIPES["default"]
     _bodies: dict[int, ElasticBody] = field(default_factory=dict, init=False, repr=False)
 
     def task(self, name: str, pose: Floats, material: Material) -> PoseTask:
@@ -55,6 +57,8 @@ class ReductionSetup:
             modes=self.modes,
             contacts=self.contacts,
             obstacles=self.obstacles,
+            reach=self.recipe.reach,
+            independent=self.recipe.independent,
         )
 
     def elastic(self, materials: Sequence[Material]) -> list[ElasticBody]:
@@ -70,6 +74,7 @@ def choose_regions(
     flesh: TetBody,
     regions: Literal["auto"] | Sequence[Handle] | Sequence[Region] | None,
     basis: Basis = "modes",
+    recipe: Recipe = RECIPES["default"],
 ) -> tuple[Region, ...]:
     """Return the regions for the `regions` option of `build`; with basis="shaken" one region."""
     n_vertices = len(flesh.mesh.vertices)
@@ -86,7 +91,8 @@ def choose_regions(
         raise SuppleError('a shaken body has one basis; leave out regions, or use basis="modes"')
     if len(regions) and all(isinstance(region, Region) for region in regions):
         return _checked_regions(regions, n_vertices, flesh)  # type: ignore[arg-type]
-    return regions_of(flesh.mesh, regions, flesh.fixed)  # type: ignore[arg-type]
+    decay = {"threshold": recipe.region_threshold, "exponent": recipe.region_exponent}
+    return regions_of(flesh.mesh, regions, flesh.fixed, **decay)  # type: ignore[arg-type]
 
 
 def _checked_regions(

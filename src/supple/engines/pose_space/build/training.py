@@ -42,6 +42,7 @@ def train_model(
     """
     setup, aligned, log = sampled.setup, sampled.aligned, sampled.log
     tet_rig = setup.flesh.tet_rig
+    recipe = setup.recipe
     bases = [aligned.world_bases(pose) for pose in range(sampled.n_poses)]
     # Forces are not tested where bases could not be compared.
     assessed = [midpoint for midpoint in sampled.midpoints if midpoint.assessment is not None]
@@ -59,6 +60,9 @@ def train_model(
             setup.regions,
             sampled.mass,
             inertial_count,
+            fit=recipe.inertial_fit,
+            selection=recipe.selection,
+            root=recipe.train_root,
             shapes=None if motions is None else [(motion.shapes,) for motion in motions],
             seed=seed,
             threads=sampled.workers.threads if is_thread_safe(tet_rig) else None,
@@ -95,8 +99,9 @@ def _elastic(
         bases,
         sampled.setup.regions,
         count,
-        between=between,
-        linear="exact",
+        between=between if sampled.setup.recipe.train_between else (),
+        linear=sampled.setup.recipe.linear_forces,
+        selection=sampled.setup.recipe.selection,
         seed=seed,
         threads=sampled.workers.threads,
         progress=sampled.log.report,
@@ -148,12 +153,22 @@ def _errors_between(
     """
     if not assessed:
         return {"between_poses": None, "retrained": None, "quarter_way": None}
-    at = int(np.argmax(elastic.between_errors))
-    worst, halfway, regions = assessed[at], between[at], sampled.setup.regions
+    regions, errors = sampled.setup.regions, elastic.between_errors
+    if not len(errors):  # cubature was trained at the poses alone
+        errors = np.array([_error_at(pose, elastic, regions, seed) for pose in between])
+    at = int(np.argmax(errors))
+    worst, halfway = assessed[at], between[at]
     case = halfway.body, [halfway.rest], [halfway.basis], regions
-    retrained = elastic_cubature(*case, len(elastic.tets), linear="exact", seed=seed)
+    recipe = sampled.setup.recipe
+    retrained = elastic_cubature(
+        *case,
+        len(elastic.tets),
+        linear=recipe.linear_forces,
+        selection=recipe.selection,
+        seed=seed,
+    )
     return {
-        "between_poses": float(elastic.between_errors.max()),
+        "between_poses": float(errors.max()),
         "retrained": retrained.held_out_error,
         "quarter_way": _quarter_way(sampled, elastic, worst.ends, seed),
         "worst_between": list(worst.edge),
@@ -195,7 +210,11 @@ def _model(
 ) -> PoseSpaceModel:
     setup, aligned = sampled.setup, sampled.aligned
     character, flesh = setup.character, setup.flesh
-    packed = None if elastic.corrections is None else packed_products(elastic.corrections)
+    packed, ends = None, elastic.ends
+    if elastic.corrections is None:
+        ends = ()
+    else:
+        packed = packed_products(elastic.corrections)
     return PoseSpaceModel.make(
         name=character.name,
         surface=character.surface,
@@ -216,7 +235,7 @@ def _model(
         elastic_tets=elastic.tets,
         elastic_weights=elastic.weights,
         stiffness_corrections=packed,
-        correction_ends=np.array(elastic.ends, np.int64).reshape(-1, 2),
+        correction_ends=np.array(ends, np.int64).reshape(-1, 2),
         trained_energies=elastic.trained_energies,
         inertial_vertices=inertial.vertices,
         inertial_weights=inertial.weights,

@@ -22,6 +22,7 @@ from supple.engines.pose_space.build.aligned_poses import (
     split_basis,
 )
 from supple.engines.pose_space.build.pose_basis import PoseModel, reduce_pose
+from supple.engines.pose_space.build.recipe import RECIPES
 from supple.engines.pose_space.build.reduction_setup import ReductionSetup, choose_regions
 from supple.engines.pose_space.interpolation import (
     column_scales,
@@ -54,10 +55,13 @@ class PosesBetween:
     material: Material
 
     @classmethod
-    def of_the_x(cls, quick: bool) -> tuple[PosesBetween, int]:
-        """Return the X at two of its poses, and its number of cubature tets; coarse if quick."""
+    def of_the_x(cls, quick: bool, recipe_name: str) -> tuple[PosesBetween, int]:
+        """Return the X at two of its poses by a recipe, and the paper's number of cubature tets.
+
+        If quick, both are small.
+        """
         shown = scene("x")
-        recipe = shown.recipe()
+        recipe, method = shown.printed_recipe(), RECIPES[recipe_name]
         ends = np.array([shown.pose(name) for name in POSES])
         flesh = fit_tet_body(
             shown.character.surface,
@@ -68,8 +72,10 @@ class PosesBetween:
             bones=recipe["bones"],
         )
         modes = (12,) if quick else tuple(shown.modes)
-        regions = choose_regions(shown.character, flesh, shown.handles)
-        body = ReductionSetup(shown.character, flesh, regions, modes, "two-sided", ())
+        regions = choose_regions(shown.character, flesh, shown.handles, recipe=method)
+        body = ReductionSetup(
+            shown.character, flesh, regions, modes, method.contacts, (), recipe=method
+        )
         fitted = flesh.tet_rig.pose_weights
         weights = PoseWeights(ends, fitted.scales, kind=fitted.kind, names=POSES)
         models = [
@@ -120,7 +126,7 @@ class PosesBetween:
 
 
 #: Names, colours and markers of curves.
-_STYLES = {"ours": ("ours", "#2f6f8f", "o"), "paper_variant": ("paper's variant", "#b5483a", "s")}
+_STYLES = {"ours": ("ours", "#2f6f8f", "o"), "printed": ("as printed", "#b5483a", "s")}
 #: Largest displacement of a column in pictures, relative to the body's size.
 _SHOWN = 0.12
 
@@ -187,7 +193,7 @@ def _angles_chart(axes: Axes, spaces: dict[str, dict[str, Floats]]) -> None:
     for key, (_, colour, mark) in _STYLES.items():
         angles = spaces[key]["angles"]
         axes.plot(np.arange(1, len(angles) + 1), angles, mark + "-", ms=4, color=colour)
-    axes.legend(["blended in frames", "paper's variant"], frameon=False)
+    axes.legend(["blended in frames", "as printed"], frameon=False)
     angle = "angle to the recomputed space, degrees"
     label_chart(axes, "principal direction", angle, "Basis halfway")
 
@@ -219,27 +225,26 @@ _SAMPLES = 60
 def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, Any]:
     """Measure subspace angles, frequencies and cubature errors of the X between two poses."""
     progress(0.0, "reducing the X at two poses")
-    case, count = PosesBetween.of_the_x(quick)
+    case, count = PosesBetween.of_the_x(quick, "default")
+    printed, _ = PosesBetween.of_the_x(quick, "printed")
     progress(0.2, "bases between them")
-    frames, world = case.aligned("frames"), case.aligned("world")
-    halfway = case.recomputed(0.5)
+    frames, world = case.aligned("frames"), printed.aligned("world")
+    halfway, again_printed = case.recomputed(0.5), printed.recomputed(0.5)
     spaces = {
-        name: _space_figures(case, aligned, halfway)
-        for name, aligned in (("ours", frames), ("paper_variant", world))
+        "ours": _space_figures(case, frames, halfway),
+        "printed": _space_figures(printed, world, again_printed),
     }
     progress(0.4, "cubature at the poses")
     trained = {
-        "paper_variant": (world, _trained(case, world, count, exact=False)),
-        "ours": (frames, _trained(case, frames, count, exact=True)),
+        "printed": (printed, world, _trained(printed, world, count)),
+        "ours": (case, frames, _trained(case, frames, count)),
     }
     parts = np.linspace(0, 1, 5 if quick else 9)
     progress(0.7, "cubature between them")
-    curves = {
-        name: [_error(case, aligned, cubature, part) for part in parts]
-        for name, (aligned, cubature) in trained.items()
-    }
+    curves = {name: [_error(*each, part) for part in parts] for name, each in trained.items()}
     again = {
-        name: _recomputed_error(case, halfway, count, exact=name == "ours") for name in trained
+        "printed": _recomputed_error(printed, again_printed, count),
+        "ours": _recomputed_error(case, halfway, count),
     }
     progress(0.9, "drawing")
     figure = picture(case, frames, halfway, spaces, (parts, curves, again))
@@ -255,9 +260,10 @@ def fig10(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str,
             {"part": float(part), **{name: curve[at] for name, curve in curves.items()}}
             for at, part in enumerate(parts)
         ],
-        "note": "Relative error of reduced forces on new samples. Paper's variant: bases blended "
-        "in the world, weights fitted at the two poses alone (eq. 14, 17–20). Ours: bases blended "
-        "in frames, the pose halfway among the samples, linear part exact.",
+        "note": "Relative error of reduced forces on new samples. As printed: bases blended in "
+        "the world, weights fitted at the two poses alone (eq. 14, 17–20). Ours: bases blended in "
+        "frames, the pose halfway among the samples, linear part exact. Both at the paper's number "
+        "of tets.",
     }
 
 
@@ -265,12 +271,12 @@ def _message(curves: dict[str, list[float]], again: dict[str, float]) -> str:
     middle = len(curves["ours"]) // 2
     ours, theirs = (
         f"{100 * curves[kind][middle]:.2g} % interpolated and {100 * again[kind]:.2g} % recomputed"
-        for kind in ("ours", "paper_variant")
+        for kind in ("ours", "printed")
     )
     printed = [f"{100 * PAPER_ERRORS[at]:.2g}" for at in ("interpolated", "recomputed")]
     return (
-        f"Error of cubature forces halfway: ours {ours}; the paper's variant {theirs} "
-        f"(printed: {printed[0]} % and {printed[1]} %, for another body)."
+        f"Error of cubature forces halfway: ours {ours}; as printed {theirs} "
+        f"(in the paper {printed[0]} % and {printed[1]} %, for another body)."
     )
 
 
@@ -300,17 +306,17 @@ def _summary(space: dict[str, Floats]) -> dict[str, float]:
     }
 
 
-def _trained(
-    case: PosesBetween, aligned: AlignedPoses, count: int, *, exact: bool
-) -> ElasticCubature:
+def _trained(case: PosesBetween, aligned: AlignedPoses, count: int) -> ElasticCubature:
+    recipe = case.body.recipe
     return elastic_cubature(
         case.elastic,
         [model.rest for model in case.models],
         [aligned.world_bases(pose) for pose in range(2)],
         case.body.regions,
         count,
-        between=[case.blend(aligned, 0.5)] if exact else [],
-        linear="exact" if exact else "cubature",
+        between=[case.blend(aligned, 0.5)] if recipe.train_between else [],
+        linear=recipe.linear_forces,
+        selection=recipe.selection,
     )
 
 
@@ -329,7 +335,7 @@ def _error(
     )
 
 
-def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exact: bool) -> float:
+def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int) -> float:
     """Return the error of cubature trained at the pose halfway, with the basis at that pose."""
     cubature = elastic_cubature(
         case.elastic,
@@ -337,7 +343,8 @@ def _recomputed_error(case: PosesBetween, halfway: PoseModel, count: int, *, exa
         [halfway.bases],
         case.body.regions,
         count,
-        linear="exact" if exact else "cubature",
+        linear=case.body.recipe.linear_forces,
+        selection=case.body.recipe.selection,
     )
     return cubature.held_out_error
 
@@ -349,7 +356,7 @@ def _error_rows(
     rows: list[dict[str, float | str]] = []
     for at, name in ((0, "pose1"), (-1, "pose2"), (middle, "interpolated"), (None, "recomputed")):
         row: dict[str, float | str] = {"at": name}
-        for kind in ("ours", "paper_variant"):
+        for kind in ("ours", "printed"):
             row[kind] = again[kind] if at is None else curves[kind][at]
         rows.append(row | {"paper": PAPER_ERRORS[name]})
     return rows

@@ -26,7 +26,7 @@ from supple.engines.full.full_character import FullCharacterSimulator
 from supple.engines.pose_space.build.build import build
 from supple.engines.pose_space.model.model import PoseSpaceModel
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
-from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR
+from supple.engines.pose_space.step_options import PAPERS_INTEGRATOR, PRINTED_STEP
 from supple.errors import SuppleWarning
 from supple.lab.fidelity.oscillation import dominant_frequency, ringdown
 from supple.lab.fidelity.truth import rig_surface
@@ -38,7 +38,7 @@ from supple.rig.motion.motion import Motion
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.scenes.characters.character_scene import Scene, scene
 
-_COLOURS = ("#2f6f8f", INK, "#b5483a", "#d9a07a", "#b9b08a")
+_COLOURS = ("#2f6f8f", INK, "#b5483a", "#d9a07a", "#b9b08a", "#7a9e57")
 #: Points of the rest shape whose motion is drawn, in m.
 _PLACES = {"belly": (0.0, 0.44, 0.30), "left ear": (0.2, 1.3, 0.0)}
 
@@ -191,12 +191,13 @@ def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, A
     sizes = _COARSE[:1] if quick else _COARSE
     progress(0.1, f"coarse bodies of {', '.join(map(str, sizes))} tets")
     coarse = [_coarse(bear, tets, quick) for tets in sizes]
+    printed = _printed(bear, quick)
     progress(0.3, "timing")
-    times = _times([model, *coarse], motion, quick)
+    times = _times([model, *coarse], printed, motion, quick)
     played = []
-    for at, (name, body, milliseconds) in enumerate(_simulations(model, coarse, times)):
-        progress(0.35 + 0.5 * at / (len(coarse) + 2), name)
-        played.append(_played(name, body, milliseconds, motion, at == 0, quick))
+    for at, case in enumerate(_simulations(model, coarse, printed, times)):
+        progress(0.35 + 0.5 * at / (len(coarse) + 3), case[0])
+        played.append(_played(*case, motion, quick))
     progress(0.95, "drawing")
     rig = rig_surface(model, motion, RATE)
     rows = _rows(played, rig)
@@ -205,13 +206,32 @@ def run(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str, A
 
 
 def _simulations(
-    model: PoseSpaceModel, coarse: Sequence[PoseSpaceModel], times: Sequence[float]
-) -> list[tuple[str, PoseSpaceModel, float]]:
-    """Return names, models and times: the reduced model, the fine full body, coarse full bodies."""
+    model: PoseSpaceModel,
+    coarse: Sequence[PoseSpaceModel],
+    printed: PoseSpaceModel,
+    times: Sequence[float],
+) -> list[tuple[str, PoseSpaceModel, float, dict[str, Any] | None]]:
+    """Return names, models, times and options of a reduced step; the options are None in full.
+
+    The reduced model, the fine full body, coarse full bodies, and the paper's reduced model.
+    """
     fine = f"full, {len(model.mesh.tets):,} tets"
     names = [f"ours, {model.n_modes} modes", fine]
     names += [f"full, {len(body.mesh.tets):,} tets" for body in coarse]
-    return list(zip(names, [model, model, *coarse], times, strict=True))
+    names.append(f"as printed, {printed.n_modes} modes")
+    models, unreduced = [model, model, *coarse, printed], [None] * (1 + len(coarse))
+    options = [{"integrator": PAPERS_INTEGRATOR}, *unreduced, PRINTED_STEP]
+    return list(zip(names, models, times, options, strict=True))
+
+
+def _printed(bear: Scene, quick: bool) -> PoseSpaceModel:
+    """Return the model by the paper's method, at its cubature counts."""
+    recipe = bear.printed_recipe()
+    if quick:
+        recipe |= {"poses": {bear.pose_names[0]: bear.poses[0]}, **_QUICK}
+        return build(bear.character, **recipe)
+    changes = {name: recipe[name] for name in ("recipe", *bear.printed_counts())}
+    return scene_model("bear", **changes)
 
 
 def _small(bear: Scene) -> PoseSpaceModel:
@@ -237,11 +257,17 @@ def _coarse(bear: Scene, tets: int, quick: bool) -> PoseSpaceModel:
 
 
 def _played(
-    name: str, body: PoseSpaceModel, milliseconds: float, motion: Motion, ours: bool, quick: bool
+    name: str,
+    body: PoseSpaceModel,
+    milliseconds: float,
+    options: dict[str, Any] | None,
+    motion: Motion,
+    quick: bool,
 ) -> Played:
-    def simulator(**options: Any) -> CharacterEngine:
-        engine = PoseSpaceSimulator if ours else FullCharacterSimulator
-        return engine(body, 1 / RATE, **options)
+    def simulator(**others: Any) -> CharacterEngine:
+        if options is None:
+            return FullCharacterSimulator(body, 1 / RATE, **others)
+        return PoseSpaceSimulator(body, 1 / RATE, **(options | others))
 
     frames = played_frames(simulator(), motion)
     swings = ringdown(simulator(**_RINGING), velocity=_IMPULSE, seconds=0.4 if quick else _RUNG)
@@ -284,21 +310,22 @@ def _rows(played: Sequence[Played], rig: Singles) -> list[dict[str, Any]]:
 
 
 def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    ours, coarse = rows[0], rows[2:]
+    ours, coarse, printed = rows[0], rows[2:-1], rows[-1]
     equal = min(coarse, key=lambda row: abs(np.log(row["time_to_ours"])))
     worse = equal["rms_to_full"] > ours["rms_to_full"]
     return {
         "title": "Fig. 15: the bear, reduced, full and coarse",
-        "message": _message(ours, equal, coarse),
+        "message": _message(ours, printed, equal, coarse),
         "rows": rows,
         "rms_to_full": {
             "ours": ours["rms_to_full"],
+            "printed": printed["rms_to_full"],
             "coarse_of_nearest_time": equal["rms_to_full"],
             "best_coarse": min(row["rms_to_full"] for row in coarse),
         },
         "nearest_time_to_ours": equal["time_to_ours"],
         "speed_up_over_full": rows[1]["time_to_ours"],
-        "paper_speed_up_over_full": 60,
+        "paper_speed_up_over_full": {"caption": 60, "table_3": 40},
         "equal_time_is_worse": worse if _alike(equal) else None,
         "paper_sizes": list(_PAPER.values()),
         "note": "RMS difference of the skin from the fine full simulation, relative to its "
@@ -313,9 +340,15 @@ def _alike(row: dict[str, Any]) -> bool:
     return 1 / _SAME_TIME < row["time_to_ours"] < _SAME_TIME
 
 
-def _message(ours: dict[str, Any], equal: dict[str, Any], coarse: list[dict[str, Any]]) -> str:
+def _message(
+    ours: dict[str, Any],
+    printed: dict[str, Any],
+    equal: dict[str, Any],
+    coarse: list[dict[str, Any]],
+) -> str:
     text = (
-        f"Our error against the fine full simulation is {100 * ours['rms_to_full']:.0f} %. Of the "
+        f"Our error against the fine full simulation is {100 * ours['rms_to_full']:.0f} %, "
+        f"that of the paper's method {100 * printed['rms_to_full']:.0f} %. Of the "
         f"coarse ones, that of {equal['tets']:,} tets is nearest to our time: it takes "
         f"{equal['time_to_ours']:.2g} times as long with {100 * equal['rms_to_full']:.0f} % error."
     )
@@ -330,13 +363,17 @@ def _message(ours: dict[str, Any], equal: dict[str, Any], coarse: list[dict[str,
     return text + ("" if better else " None of the coarse ones is as accurate as ours.")
 
 
-def _times(models: Sequence[PoseSpaceModel], motion: Motion, quick: bool) -> list[float]:
-    """Return times of a step in ms: the first model reduced and full, the others full."""
+def _times(
+    models: Sequence[PoseSpaceModel], printed: PoseSpaceModel, motion: Motion, quick: bool
+) -> list[float]:
+    """Return times of a step in ms: the first model reduced and full, the others full; then the
+    paper's reduced model.
+    """
     if quick:
-        return time_steps(models, motion, 3)
+        return time_steps([*models, printed], motion, 3)
     with TemporaryDirectory() as folder:
         files = []
-        for at, model in enumerate(models):
+        for at, model in enumerate([*models, printed]):
             files.append(str(Path(folder) / f"{at}.supple"))
             model.save(files[-1])
         return with_cores(1, _timed_files, files, motion, _TIMED)
@@ -351,20 +388,23 @@ def time_steps(models: Sequence[PoseSpaceModel], motion: Motion, steps: int) -> 
     keys = motion.smooth.resample(RATE)
     first, last = max(len(keys.times) // 2 - steps - 2, 0), len(keys.times)
     chosen = range(first + 1, min(first + steps + 3, last))
+    *models, printed = models
     ours = PoseSpaceSimulator(models[0], 1 / RATE, integrator=PAPERS_INTEGRATOR)
+    theirs = PoseSpaceSimulator(printed, 1 / RATE, **PRINTED_STEP)
     full = [FullCharacterSimulator(model, 1 / RATE) for model in models]
     placements = [
         CharacterPlacement(model.rig, model.tet_rig, np.arange(len(model.mesh.vertices)))
         for model in models
     ]
     rests = [np.empty((len(model.mesh.vertices), 3)) for model in models]
-    taken: list[list[float]] = [[] for _ in range(len(models) + 1)]
-    engines: list[CharacterEngine] = [ours, *full]
+    taken: list[list[float]] = [[] for _ in range(len(models) + 2)]
+    engines: list[CharacterEngine] = [ours, *full, theirs]
     for each in engines:
         each.reset(keys.poses[first], keys.roots[first])
     for count, at in enumerate(chosen):
-        done = ours.step(keys.poses[at], keys.roots[at])
-        taken[0].append(done.core + done.dynamics)
+        for place, reduced in ((0, ours), (-1, theirs)):
+            done = reduced.step(keys.poses[at], keys.roots[at])
+            taken[place].append(done.core + done.dynamics)
         for k, simulator in enumerate(full):
             if k == 0 and count > 8:  # the fine one is slow
                 continue
