@@ -41,7 +41,7 @@ def test_a_file_goes_in_and_comes_out_with_curves(folder, capsys):
     assert figures["output"] == "tail_curves.glb"
     assert figures["animation"] == "clip"
     assert figures["free"] == len(figures["free_names"]) == 10
-    assert figures["error"] <= 5e-4
+    assert figures["error"] <= 2e-3
     assert not new_issues(Path("tail.glb"), Path("tail_curves.glb"))
     main(["curves", "tail.glb", *QUICK, *FREE])
     said = capsys.readouterr().err + capsys.readouterr().out

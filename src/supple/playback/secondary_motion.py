@@ -23,7 +23,7 @@ from supple.dynamics.motion_steps import pose_before
 from supple.engines.common.option_record import takes_options
 from supple.engines.engine import CharacterModel, Engine, engine_named, engine_of
 from supple.engines.optional_parts import FreeParameters, ParameterSprings
-from supple.engines.options import CurvePlayOptions, FleshOptions
+from supple.engines.options import CurvePlayOptions, FleshOptions, without_none
 from supple.errors import SolverError, SuppleError, warn
 from supple.linalg.blas import single_threaded
 from supple.maths.curves import smoothed
@@ -34,6 +34,7 @@ from supple.playback.character_sources import source_of
 from supple.playback.cycle import checked_rate, checked_span
 from supple.playback.feel.feel import with_file_feel
 from supple.playback.motion_choice import chosen_motion
+from supple.playback.obstacles.words import ClipPlace, placed_options
 from supple.playback.player import Player
 from supple.playback.progress_bar import ShownProgress, reported_progress
 from supple.playback.take import CLOSED, MOST_CYCLES, VISIBLY_OPEN, warn_of_limits
@@ -107,14 +108,16 @@ def curves(
     damping = felt.pop("damping")
     playing, flesh, building = sorted_options("curves", CurvePlayOptions, row, felt)
     settle, smooth, strength = (playing.pop(name) for name in ("settle", "smooth", "strength"))
+    stepping = without_none({name: playing.pop(name) for name in ("solver", "deferral")})
     plan = curve_plan(source.character, motion, **playing)
     preset, scaled = checked_flesh(flesh), building.get("anatomy", ANATOMY) is not None
     if model is not None and "free" in building:
         raise SuppleError("the model determines the free parameters; leave out free")
     ready = fitting_model(source, model, preset, row.name, building, keeps_models(keep), progress)
     model = ready.model
-    stepping: dict[str, Any] = {"flesh": preset, "damping": damping, "engine": row.name}
+    stepping |= {"flesh": preset, "damping": damping, "engine": row.name}
     stepping |= {"feel": ready.feel, "scaled_loads": scaled, **(simulation or {})}
+    stepping = placed_options(stepping, plan.place_of(source.character))
     simulator = _made_simulator(model, plan.dt, stepping)
     if not isinstance(simulator, FreeParameters):
         raise SuppleError(f"the engine {row.name} moves no parameters of the rig; use {ENGINE}")
@@ -143,6 +146,10 @@ class CurvePlan:
     times: Floats
     blend: tuple[float, float]
 
+    def place_of(self, character: Character) -> ClipPlace:
+        """Return the part of the motion, in which obstacles are placed around the character."""
+        return ClipPlace(character.rig, character.surface, self.motion, self.start, self.end)
+
     def player(self, simulator: Any) -> Player:
         """Return a player that starts up to `LEAD` s before `start`, or at `start` for a loop."""
         first = self.start
@@ -154,10 +161,34 @@ class CurvePlan:
 
     def curves(self, character: Character, take: ParameterTake, built: float) -> FreeCurves:
         """Return the curves of `take` at the frames; `built` is the time of the build in s."""
+        report = take.report(character) | {
+            "frames": len(self.times),
+            "rate": float(f"{1 / np.median(np.diff(self.times)):.6g}")
+            if len(self.times) > 1
+            else 0.0,
+            "build_s": round(built, 3),
+        }
+        stride = max(1, round(float(np.median(np.diff(self.times))) / STEP))
+        fine = None
+        if stride > 1:
+            count = stride * (len(self.times) - 1) + 1
+            between = np.interp(np.arange(count) / stride, np.arange(len(self.times)), self.times)
+            fine = self._sampled(character, take, between, {}, stride=stride)
+        return self._sampled(character, take, self.times, report, fine=fine)
+
+    def _sampled(
+        self,
+        character: Character,
+        take: ParameterTake,
+        frames: Floats,
+        report: dict[str, Any],
+        **samples: Any,
+    ) -> FreeCurves:
+        """Return the curves of `take` at the times `frames`."""
         even = take.player.motion
         # The last frame may be up to one step after the last step.
-        times = np.clip(self.times, even.times[0], even.times[-1])
-        keyed, roots = self.motion.at(self.times)
+        times = np.clip(frames, even.times[0], even.times[-1])
+        keyed, roots = self.motion.at(frames)
         added = Motion(even.times, take.added, None, "", even.cuts).at(times)[0]
         added = take.within(keyed[:, take.columns], added) * self._faded(times)[:, None]
         if self.loop and take.player.seamless:
@@ -168,16 +199,16 @@ class CurvePlan:
         poses[:, take.columns] += added
         firsts = np.searchsorted(times, even.times[list(even.cuts)] - 1e-9)
         cuts = sorted({int(k) for k in firsts if 0 < k < len(times)})
-        report = take.report(character) | {
-            "frames": len(times),
-            "rate": float(f"{1 / np.median(np.diff(times)):.6g}") if len(times) > 1 else 0.0,
-            "build_s": round(built, 3),
-        }
-        frames = Motion(self.times, keyed, roots, self.motion.name, cuts)
+        motion = Motion(frames, keyed, roots, self.motion.name, cuts)
         span = float(self.motion.times[0]), float(self.motion.times[-1])
-        return FreeCurves(
-            character, take.free, frames, poses, loop=self.loop, span=span, report=report
-        )
+        settings: dict[str, Any] = {"loop": self.loop, "span": span, "report": report} | samples
+        curves = FreeCurves(character, take.free, motion, poses, **settings)
+        if curves.stride == 1:
+            return curves
+        keyed[:, take.columns] = curves.smooth_between(keyed[:, take.columns])
+        poses[:, take.columns] = keyed[:, take.columns] + added
+        motion = Motion(frames, keyed, roots, self.motion.name, cuts)
+        return FreeCurves(character, take.free, motion, poses, **settings)
 
     def _faded(self, times: Floats) -> Floats:
         """Return the weight of the offsets at each time, 0 to 1."""
@@ -419,6 +450,18 @@ class ParameterTake:
             self.substeps.append(int(state.readings["substeps"]))
             self.error = max(self.error, float(state.readings["error"]))
 
+    def _at_bounds(self) -> float:
+        """Return the fraction of the values of bounded parameters that are at a bound, at steps."""
+        model = self._simulator.model
+        bounds = [getattr(model, name, None) for name in ("lower", "upper")]
+        if bounds[0] is None or bounds[1] is None:
+            return 0.0
+        bounded = np.isfinite(bounds[0]) & np.isfinite(bounds[1])
+        values = self.player.motion.poses[:, self.columns] + self.added
+        near = 1e-6 * np.where(bounded, bounds[1] - bounds[0], 0.0)
+        at = (values <= bounds[0] + near) | (values >= bounds[1] - near)
+        return float(at[:, bounded].mean()) if bounded.any() else 0.0
+
     def report(self, character: Character) -> dict[str, Any]:
         """Return sizes, times and errors of the curves, for tables and JSON."""
         model = self._simulator.model
@@ -439,6 +482,8 @@ class ParameterTake:
             "settle_s": round(self.settled, 3),
             "limits": dict(sorted(self.limits.items())),
         }
+        if bounded := self._at_bounds():
+            figures["at_bounds"] = round(bounded, 3)
         if self.substeps:
             mean = round(float(np.mean(self.substeps)), 2)
             least, most = min(self.substeps), max(self.substeps)

@@ -17,8 +17,9 @@ from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.clip_match import placed
 from supple.formats.curve_keys import (
     ValueTrack,
-    checked_error,
     checked_keys,
+    error_of,
+    sampled_curves,
     track_reach,
     within_error,
 )
@@ -53,8 +54,8 @@ def write_gltf_curves(
     path: str | Path,
     curves: FreeCurves,
     *,
-    keys: KeyKind = "linear",
-    error: float = 0.0005,
+    keys: KeyKind = "spline",
+    error: float | None = None,
     additive: bool = False,
     drop_springs: bool = False,
 ) -> dict[str, Any]:
@@ -68,7 +69,8 @@ def write_gltf_curves(
         Curves of a character that was loaded from glTF.
     keys, error
         ``"every"`` frame a key, or as few keys as keep the skin within an error, as a fraction of
-        the size, joined by lines (``"linear"``) or cubic splines (``"spline"``).
+        the size, joined by lines (``"linear"``) or cubic splines (``"spline"``). By default the
+        error is 0.002, or a tenth of the largest motion that is added.
     additive
         Leave the clip unchanged, and add one with only the motion that physics adds, around rest.
     drop_springs
@@ -79,7 +81,7 @@ def write_gltf_curves(
     dict
         ``animation`` and whether it is ``new``, ``channels`` written, ``n_keys`` of ``n_samples``,
         the ``error`` reached when the file is read again, the ``simulation_error`` (distance from
-        the simulation), and ``bytes``.
+        the simulation), ``key_times`` by free parameter, and ``bytes``.
 
     Notes
     -----
@@ -92,13 +94,13 @@ def write_gltf_curves(
     if not isinstance(curves.character.source, GltfSource):
         what = f"{path.name}: {curves.character.name} was not loaded from glTF"
         raise FormatError(f"{what}, so its curves cannot be saved there; use .csv or .json")
-    kind, tolerance = checked_keys(keys), checked_error(error)
-    writer = _CurveWriter(path, curves, kind, additive)
+    kind, tolerance = checked_keys(keys), error_of(error, curves)
+    writer = _CurveWriter(path, sampled_curves(curves, kind), kind, additive)
     data, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
     write_whole(path, data)
     if not drop_springs:
         warn_of_springs(path.name, writer.springs)
-    if reached > 1.02 * tolerance and kind != "every":
+    if error is not None and reached > 1.02 * tolerance and kind != "every":
         much = f"{reached:.2%} of the size, above {tolerance:.2%}"
         warn(f"{path.name}: the error of the keys is {much}")
     return {**writer.figures, "error": reached, "bytes": len(data)}
@@ -110,6 +112,7 @@ class _NodeTrack:
 
     node: int
     track: ValueTrack
+    columns: Ints  # of the free parameters in a pose
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,12 +175,16 @@ class _CurveWriter:
         base, file = open_unchanged(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
+        key_times: dict[str, list[float]] = {}
         for entry in self.tracks:
             free_node(file, self.forest, entry.node)
             keys = self._keys(entry, metres)
             sampler = _sampler(times, entry, keys)
             play_sampler(animation, entry.node, entry.track.path, sampler)
-            count, samples = count + len(keys), samples + len(entry.track.times)
+            count += len(keys)
+            samples += int(self.curves.keyable(entry.track.times).sum())
+            for column in entry.columns[np.isin(entry.columns, self.curves.columns)]:
+                key_times[self.character.rig.parameters[column].name] = keys.times.tolist()
         if not self.tracks:
             raise FormatError(f"{self.path.name}: no free parameter is a channel of the file")
         if new:
@@ -191,6 +198,7 @@ class _CurveWriter:
             "keys": self.kind,
             "n_keys": count,
             "n_samples": samples,
+            "key_times": key_times,
             "simulation_error": 0.0,
         }
         keep_original(file, base, {"animation": self.figures["animation"]})
@@ -234,7 +242,16 @@ class _CurveWriter:
         if self.clip is None:
             return self.node_motion.playable(self.curves.poses), self.curves.roots
         poses, roots = self.clip.sample(self.when)
+        columns = self.curves.columns
+        poses[:, columns] = self.curves.smooth_between(poses[:, columns])
         return self.curves.over(poses), roots
+
+    def _smooth(self, times: Floats, values: Floats) -> Floats:
+        """Return values (t, …) of the file, on splines between the frames of the curves."""
+        inside = (times >= self.when[0]) & (times <= self.when[-1])
+        if np.array_equal(times[inside], self.when):  # without jumps
+            values[inside] = self.curves.smooth_between(values[inside])
+        return values
 
     @cached_property
     def tracks(self) -> list[_NodeTrack]:
@@ -289,13 +306,18 @@ class _CurveWriter:
             if k >= count or self.source.joint_nodes[k] < 0:
                 raise FormatError(f'{self.path.name}: "{joint.name}" is not a node of the file')
             if joint.turn is not None:
+                near = continuous(rotations[:, k]) if len(times) > 1 else rotations[:, k]
+                smooth = self._smooth(times, near.copy())
+                rotations[:, k] = smooth / np.linalg.norm(smooth, axis=1, keepdims=True)
                 added = self._spread(times, self.curves.turned(joint), (0.0, 0.0, 0.0, 1.0))
                 rotations[:, k] = multiply(rotations[:, k], added)
                 free_channels.append((joint, "rotation", joint.turn))
             if joint.move is not None:
+                translations[:, k] = self._smooth(times, translations[:, k])
                 translations[:, k] += self._spread(times, self._offsets(joint, clip), 0.0)
                 free_channels.append((joint, "translation", joint.move))
             if joint.scale is not None:
+                scales[:, k] = self._smooth(times, scales[:, k])
                 off = self.curves.poses[:, joint.scale] - self.curves.keyed[:, joint.scale]
                 scales[:, k] *= self._spread(times, np.exp(off), 1.0)
                 free_channels.append((joint, "scale", joint.scale))
@@ -308,7 +330,7 @@ class _CurveWriter:
             elif path == "translation":
                 reach = reach * frames.parent_sizes[joint.joint]
             node = int(self.source.joint_nodes[joint.joint])
-            yield _NodeTrack(node, ValueTrack(path, times, values, reach))  # type: ignore[arg-type]
+            yield _NodeTrack(node, ValueTrack(path, times, values, reach), columns)  # type: ignore[arg-type]
 
     def _offsets(self, joint: FreeJoint, clip: GltfClip | None) -> Floats:
         """Return offsets (t, 3) of a joint in its parent's frame in the file. Poses exclude the
@@ -328,10 +350,15 @@ class _CurveWriter:
 
     def _new_tracks(self) -> Iterator[_NodeTrack]:
         """Yield all tracks of a motion that the file does not have."""
-        reach = np.full(1, self.character.surface.size)
+        reach, free = np.full(1, self.character.surface.size), {}
+        for joint in self.curves.joints:
+            node = int(self.source.joint_nodes[joint.joint])
+            parts = ("rotation", joint.turn), ("translation", joint.move), ("scale", joint.scale)
+            free |= {(node, path): part for path, part in parts if part is not None}
         for node, path, values in self.node_motion.tracks(*self.target_motion):
             metres = reach if path == "rotation" else reach / max(self.character.surface.size, 1e-9)
-            yield _NodeTrack(node, ValueTrack(path, self.when, values, metres))  # type: ignore[arg-type]
+            track = ValueTrack(path, self.when, values, metres)  # type: ignore[arg-type]
+            yield _NodeTrack(node, track, free.get((node, path), np.empty(0, np.int64)))
 
     def _free_shapes(self) -> list[int]:
         """Return the indices of the file's shapes that are free."""
@@ -359,13 +386,14 @@ class _CurveWriter:
             columns = first + of_node[new]
             base_values = rest[of_node[new]] if is_new else self.curves.keyed[:, columns]
             added = self.curves.poses[:, columns] - base_values
-            values = base[:, new] + self._spread(times, added, 0.0)
+            values = self._smooth(times, base[:, new]) + self._spread(times, added, 0.0)
             played = self.curves.poses[:, columns]
             if not self.additive and played.min() >= -1e-6 and played.max() <= 1 + 1e-6:
                 values = np.clip(values, 0, 1)
             reach = track_reach(self.curves, columns)
             channel = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, of_node])
-            yield _WeightsTrack(node, ValueTrack("weights", times, values, reach), channel, new)
+            track = ValueTrack("weights", times, values, reach)
+            yield _WeightsTrack(node, track, columns, channel, new)
 
     # Error when the file is read again.
 
