@@ -140,8 +140,8 @@ class CurvePlayOptions(PlayOptions):
     iv2-je1, iv2-je2, of Hahn et al. 2013."""
     deferral: float | None = None
     """Energy in J/kg of a rig's nonlinearity in a step up to which its Jacobian is kept: 0 for a
-    new Jacobian at every iteration; by default 0.0001 for rigs without analytic derivatives, and 0
-    for others."""
+    new Jacobian at every iteration; by default 0.00001 for rigs without analytic derivatives, and
+    0 for others."""
 
 
 def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:

@@ -69,12 +69,17 @@ def volumetric_skinning(model: RigSpaceModel) -> VolumetricSkinning:
 
 
 def trained_skinning(
-    model: RigSpaceModel, examples: Floats, neighbours: int = NEIGHBOURS, *, drop: bool = True
+    model: RigSpaceModel,
+    examples: Floats,
+    neighbours: int = NEIGHBOURS,
+    *,
+    allowed: float = ALLOWED,
+    drop: bool = True,
 ) -> VolumetricSkinning:
     """Fit weights of a model's interior to example shapes (m, n, 3).
 
     `neighbours` is the number of candidate surface vertices of an interior vertex; `drop` removes
-    unnecessary candidates (Algorithm 1).
+    unnecessary candidates (Algorithm 1), up to the error `allowed`, a fraction of the size.
     """
     interior = model.interior
     surface = np.setdiff1d(np.arange(len(model.mesh.vertices)), interior)
@@ -82,7 +87,7 @@ def trained_skinning(
     size, weights, dense = model.mesh.size, [], []
     for row, vertex in enumerate(interior):
         points = examples[:, surface[near[row]]]
-        fits = sparse_weights(points, examples[:, vertex], ALLOWED * size, drop=drop)
+        fits = sparse_weights(points, examples[:, vertex], allowed * size, drop=drop)
         weights.append(fits[0])
         dense.append(fits[1])
     shape = (len(interior), len(surface))
@@ -203,7 +208,7 @@ class StaticInterior:
     """Interior in static equilibrium, q = argmin W(s, q) (hahn2013 eq. 5)."""
 
     def __init__(self, model: RigSpaceModel) -> None:
-        self._body, self._size = model.body, model.mesh.size
+        self._body, self._size = model.posed_body, model.mesh.size
         self._free = (3 * model.interior[:, None] + np.arange(3)).ravel()
         self._matrix = self._body.pattern.zeros()
         if len(self._free):
