@@ -1,4 +1,4 @@
-"""Example shapes of the flesh by shaking: impulses at poses, and the swings after (hahn2013 §4.2)."""
+"""Example shapes of the flesh by shaking: impulses at poses, and swings (hahn2013 §4.2)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def shaken_examples(
     """Return example shapes (count + 1, n, 3) of the tets: the rest shape, and `count` of swings.
 
     At each pose, an impulse in a random direction pushes the skin that free parameters move, and
-    the free parameters swing with the interior in equilibrium. `poses` (each (s,)) are the artist's;
-    by default the rest pose, and those of the motions that differ most.
+    the free parameters swing with the interior in equilibrium. `poses` (each (s,)) are the
+    artist's; by default the rest pose, and those of the motions that differ most.
     """
     checked_count("count", count, 1)
     rest = np.asarray(model.rig.rest_pose, np.float64)

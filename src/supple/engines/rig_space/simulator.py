@@ -71,7 +71,6 @@ SOLVERS: dict[str, Callable[..., Any]] = {
     "je2": _IV["iv2-je2"],
 }
 
-#: Report of one step.
 RigSpaceStep = CharacterStep
 
 
@@ -109,14 +108,12 @@ class RigSpaceSimulator(ContactSimulator):
     options
         Record of all following options, `RigSpaceOptions`; keywords replace its fields.
     solver
-        ``"condensed"``, the default; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
-        ``"iv2-je1"``, ``"iv2-je2"``; see `SOLVERS`.
+        ``"condensed"``, the default; or the paper's, such as ``"rsp"``; see `SOLVERS`.
     substep
         Longest internal time step, in s, so that motion is alike at all frame rates.
     tolerance
-        Error of time stepping per second of motion, as a fraction of the body's size; the number of
-        sub-steps is adapted to it, see `supple.engines.rig_space.error_control`. None for sub-steps
-        of length `substep`.
+        Error of time stepping per second of motion, as a fraction of the body's size, to which the
+        number of sub-steps is adapted (`error_control`). None for sub-steps of length `substep`.
     integrator
         Name of a compiled integrator in `supple.dynamics.INTEGRATORS`; bdf2 damps vibrations least.
     iterations
@@ -130,9 +127,8 @@ class RigSpaceSimulator(ContactSimulator):
         In m/s²; ``"relative"``: only changes by the root's rotation act, as the sculpted shape
         already sags; ``"absolute"`` or ``"none"``.
     follow
-        κ of springs towards the key, in units of each parameter's stiffness: 1 leaves a third of
-        the motion. A number, or numbers by names and patterns; by default springs with which a
-        joint alone swings at 5 Hz, and 0 for all others.
+        κ of springs towards the key, in units of each stiffness: 1 leaves a third of the motion. A
+        number, or numbers by name; by default a joint alone swings at 5 Hz.
     firmness, damping, mass
         Factors on stiffness, damping and mass of the parameters, likewise.
     displacement_limit
@@ -174,22 +170,22 @@ class RigSpaceSimulator(ContactSimulator):
         self._springs = tuned_springs(usual, model, values)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
         make_solver = SOLVERS[checked_choice("solver", chosen.solver, SOLVERS)]
-        bound = checked_deferral(chosen.deferral)
-        self._solver = make_solver(model, iterations=count, deferral=bound)
+        kept = checked_deferral(chosen.deferral)
+        self._solver = make_solver(model, iterations=count, deferral=kept)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
         self._target, self._load, self._placed = np.zeros((3, n, 3))
         self._push, self._contact_push = np.zeros((2, len(model.entries)))
         self._c = np.zeros(self._solver.size)
-        self._skin = placement(model.rig, single=True)
-        self._drawn = np.empty(model.surface.vertices.shape, np.float32)
+        self._skin, shape = placement(model.rig, single=True), model.surface.vertices.shape
+        self._drawn = np.empty(shape, np.float32)
         self._watch = InversionWatch(elastic_energy(model))
         self._watched = WatchedTets.of(model.mesh, model.moving_tets, self._solver.vertices)
         self._control: ErrorControl | None = None
         if chosen.tolerance is not None:
-            watched = chosen.tolerance, self._integrator, self._dt, self._size, n
-            self._control = ErrorControl(*watched)
+            given = chosen.tolerance, self._integrator, self._dt, self._size
+            self._control = ErrorControl(*given, n)
         self._skin_push = SkinPush(model)
         self.friction = chosen.friction
         self.obstacles = tuple(obstacles)

@@ -123,10 +123,9 @@ class CondensedSolver:
         self._table = ArgumentTable(self._arrays)
         #: (n, 3) flesh in the root's frame after the last call, and at the key pose.
         self.x, self.key = self._arrays.flesh.x, self._rig.key
-        self._deferred: DeferredJacobian | None = None
         bound = (USUAL_ENERGY if flesh.rig.differenced else 0.0) if deferral is None else deferral
-        if bound > 0 and self._bends:
-            self._deferred = DeferredJacobian(cast(Any, flesh.rig), self._arrays.masses, bound)
+        kept = DeferredJacobian(cast(Any, flesh.rig), self._arrays.masses, bound)
+        self._deferred = kept if bound > 0 and self._bends else None
         self._shapes = self._rig.rotated_shapes() is not None
         self._system = BoundedSystem(self.size)
         self._best, self._lower, self._upper = np.zeros((3, self.size))
@@ -151,13 +150,10 @@ class CondensedSolver:
 
     def state_arrays(self) -> dict[str, Floats]:
         """Return the arrays that later stages depend on, by name."""
-        flags = [self._left, self._slow, self._new, self._pace, self._tau]
-        arrays = {
-            "rotations": self._rotations.matrices,
-            "hessian": self._arrays.hessian,
-            "flags": np.array(flags, np.float64),
-        }
-        return arrays if self._deferred is None else arrays | self._deferred.state_arrays()
+        flags = np.array([self._left, self._slow, self._new, self._pace, self._tau], np.float64)
+        arrays = {"rotations": self._rotations.matrices, "hessian": self._arrays.hessian}
+        arrays["flags"] = flags
+        return arrays | (self._deferred.state_arrays() if self._deferred else {})
 
     def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
         """Set the arrays that `state_arrays` returned, at a key pose."""
@@ -206,8 +202,8 @@ class CondensedSolver:
             self._matrices.set(springs, stage.tau)
             self._settings = springs, stage.tau
             self._weighs = bool(np.any(springs.mass != 1))
-            parts = self._matrices.springs, self._matrices.damping, self._matrices.inertia
-            arrays.matrix[: self.size] = sum(parts)
+            parts = self._matrices
+            arrays.matrix[: self.size] = parts.springs + parts.damping + parts.inertia
             arrays.settings[:] = stage.tau, springs.stiffness
         begin_pull(self._matrices.damping, stage.start, stage.push, arrays.pull)
         if self._weighs:
@@ -261,28 +257,28 @@ class CondensedSolver:
         return report
 
     def _minimise_linear(self, stage: StageProblem) -> SolverReport:
-        """Minimise H with a linearised rig; repeat the stage if its nonlinearity was too large, the
-        second time with evaluations of the rig at every iteration.
+        """Minimise H with a linearised rig; if it was too nonlinear, again with a new Jacobian, and
+        then with evaluations of the rig at every iteration.
         """
-        deferred, k, guess = cast(DeferredJacobian, self._deferred), self._k, self._best.copy()
+        deferred, k, guess = cast(Any, self._deferred), self._k, self._best.copy()
         jacobians, repeated = int(deferred.begin(guess[:k], stage.tau)), 0
         report = self._minimise(stage)
         linear = deferred.end(self._best[:k], stage.tau)
         if not linear and not jacobians:
             deferred.renew()
-            report = self._minimise_again(stage, guess)
+            report = self._again(stage, guess)
             linear = deferred.end(self._best[:k], stage.tau)
             jacobians, repeated = 1, 1
         if not linear:
-            report = self._minimise_again(stage, guess)
+            report = self._again(stage, guess)
             deferred.end(self._best[:k], stage.tau)
             jacobians, repeated = jacobians + report.counts["iterations"], repeated + 1
         self._here[:] = self._best
         place_flesh(self._table)
-        counts = report.counts | {"jacobians": jacobians, "rollbacks": repeated}
-        return SolverReport(counts, report.limits)
+        report.counts |= {"jacobians": jacobians, "rollbacks": repeated}
+        return report
 
-    def _minimise_again(self, stage: StageProblem, guess: Floats) -> SolverReport:
+    def _again(self, stage: StageProblem, guess: Floats) -> SolverReport:
         self._best[:], self._left = guess, 0
         return self._minimise(stage)
 
@@ -335,7 +331,7 @@ class CondensedSolver:
         hessian += self._arrays.matrix[:size]
         if self._contact is not None:
             hessian[: self._k, : self._k] += self._contact[0]
-            self._left = 0  # contact terms must not be kept
+            self._left = 0
         self._system.renew()
         return energy
 

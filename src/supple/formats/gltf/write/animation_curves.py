@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Floats, Ints
 from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.clip_match import placed
 from supple.formats.curve_keys import (
@@ -36,9 +35,9 @@ from supple.formats.gltf.write.animations import (
     free_node,
     matching_clip,
     play_sampler,
-    spline_tangents,
     with_jumps,
 )
+from supple.formats.gltf.write.curve_tracks import PATHS, NodeTrack, WeightsTrack, sampler_of
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.source_file import loaded_again
 from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of_springs
@@ -68,9 +67,8 @@ def write_gltf_curves(
     curves
         Curves of a character that was loaded from glTF.
     keys, error
-        ``"every"`` frame a key, or as few keys as keep the skin within an error, as a fraction of
-        the size, joined by lines (``"linear"``) or cubic splines (``"spline"``). By default the
-        error is 0.002, or a tenth of the largest motion that is added.
+        ``"every"`` frame a key, or as few keys as keep the skin within an error (`error_of`),
+        joined by lines (``"linear"``) or cubic splines (``"spline"``).
     additive
         Leave the clip unchanged, and add one with only the motion that physics adds, around rest.
     drop_springs
@@ -104,29 +102,6 @@ def write_gltf_curves(
         much = f"{reached:.2%} of the size, above {tolerance:.2%}"
         warn(f"{path.name}: the error of the keys is {much}")
     return {**writer.figures, "error": reached, "bytes": len(data)}
-
-
-@dataclass(frozen=True, eq=False)
-class _NodeTrack:
-    """Values of one property of a node."""
-
-    node: int
-    track: ValueTrack
-    columns: Ints  # of the free parameters in a pose
-
-
-@dataclass(frozen=True, eq=False)
-class _WeightsTrack(_NodeTrack):
-    """Free weights of a mesh; `free` marks them among all of its weights, which `old` animates."""
-
-    old: Channel
-    free: Bools
-
-    @property
-    def varies(self) -> bool:
-        """Whether the file animates other weights of the mesh."""
-        others = self.old.values[..., ~self.free]
-        return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
 
 
 class _CurveWriter:
@@ -179,7 +154,7 @@ class _CurveWriter:
         for entry in self.tracks:
             free_node(file, self.forest, entry.node)
             keys = self._keys(entry, metres)
-            sampler = _sampler(times, entry, keys)
+            sampler = sampler_of(times, entry, keys)
             play_sampler(animation, entry.node, entry.track.path, sampler)
             count += len(keys)
             samples += int(self.curves.keyable(entry.track.times).sum())
@@ -205,8 +180,8 @@ class _CurveWriter:
         data = file.to_bytes(self.path)
         return data, self._measured(data, len(file.part("animations")) - 1, new)
 
-    def _keys(self, entry: _NodeTrack, metres: float) -> Keys:
-        if not isinstance(entry, _WeightsTrack):
+    def _keys(self, entry: NodeTrack, metres: float) -> Keys:
+        if not isinstance(entry, WeightsTrack):
             return entry.track.keys(metres, self.kind, self.curves)
         kind = self.kind
         if kind == "spline" and entry.old.interpolation != "CUBICSPLINE" and entry.varies:
@@ -254,7 +229,7 @@ class _CurveWriter:
         return values
 
     @cached_property
-    def tracks(self) -> list[_NodeTrack]:
+    def tracks(self) -> list[NodeTrack]:
         if self.clip is None and not self.additive:
             return [*self._new_tracks(), *self._weight_tracks(self.when, None)]
         base = None if self.additive else self.clip
@@ -294,7 +269,7 @@ class _CurveWriter:
             spread /= np.linalg.norm(spread, axis=1, keepdims=True)
         return spread
 
-    def _joint_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
+    def _joint_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[NodeTrack]:
         frames = self.node_motion.frames
         rest = tuple(np.repeat(part[None], len(times), axis=0) for part in frames.rest)
         count = len(frames.nodes)
@@ -321,8 +296,8 @@ class _CurveWriter:
                 off = self.curves.poses[:, joint.scale] - self.curves.keyed[:, joint.scale]
                 scales[:, k] *= self._spread(times, np.exp(off), 1.0)
                 free_channels.append((joint, "scale", joint.scale))
-        parts = frames.in_units(translations, rotations, scales)
-        tables = dict(zip(("translation", "rotation", "scale"), parts, strict=True))
+        moved, turned, scaled = frames.in_units(translations, rotations, scales)
+        tables = {"translation": moved, "rotation": turned, "scale": scaled}
         for joint, path, columns in free_channels:
             values, reach = tables[path][:, joint.joint], track_reach(self.curves, columns)
             if path == "rotation":
@@ -330,7 +305,7 @@ class _CurveWriter:
             elif path == "translation":
                 reach = reach * frames.parent_sizes[joint.joint]
             node = int(self.source.joint_nodes[joint.joint])
-            yield _NodeTrack(node, ValueTrack(path, times, values, reach), columns)  # type: ignore[arg-type]
+            yield NodeTrack(node, ValueTrack(path, times, values, reach), columns)  # type: ignore[arg-type]
 
     def _offsets(self, joint: FreeJoint, clip: GltfClip | None) -> Floats:
         """Return offsets (t, 3) of a joint in its parent's frame in the file. Poses exclude the
@@ -348,24 +323,24 @@ class _CurveWriter:
             rotation = multiply(multiply(inverse(frame), rotation), frame)
         return rotate(rotation, offsets)
 
-    def _new_tracks(self) -> Iterator[_NodeTrack]:
+    def _new_tracks(self) -> Iterator[NodeTrack]:
         """Yield all tracks of a motion that the file does not have."""
         reach, free = np.full(1, self.character.surface.size), {}
         for joint in self.curves.joints:
             node = int(self.source.joint_nodes[joint.joint])
-            parts = ("rotation", joint.turn), ("translation", joint.move), ("scale", joint.scale)
-            free |= {(node, path): part for path, part in parts if part is not None}
+            for path, part in zip(PATHS, (joint.turn, joint.move, joint.scale), strict=True):
+                free[node, path] = np.empty(0, np.int64) if part is None else part
         for node, path, values in self.node_motion.tracks(*self.target_motion):
             metres = reach if path == "rotation" else reach / max(self.character.surface.size, 1e-9)
             track = ValueTrack(path, self.when, values, metres)  # type: ignore[arg-type]
-            yield _NodeTrack(node, track, free.get((node, path), np.empty(0, np.int64)))
+            yield NodeTrack(node, track, free.get((node, path), np.empty(0, np.int64)))
 
     def _free_shapes(self) -> list[int]:
         """Return the indices of the file's shapes that are free."""
         first = len(self.loaded.rig.parameters) - len(self.source.shapes)
         return [int(column) - first for column in self.curves.columns if column >= first]
 
-    def _weight_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
+    def _weight_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[NodeTrack]:
         shapes, free = self.source.shapes, set(self._free_shapes())
         first = len(self.loaded.rig.parameters) - len(shapes)
         is_new = self.clip is None and not self.additive  # with all keys of a new motion
@@ -393,7 +368,7 @@ class _CurveWriter:
             reach = track_reach(self.curves, columns)
             channel = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, of_node])
             track = ValueTrack("weights", times, values, reach)
-            yield _WeightsTrack(node, track, columns, channel, new)
+            yield WeightsTrack(node, track, columns, channel, new)
 
     # Error when the file is read again.
 
@@ -420,40 +395,3 @@ class _CurveWriter:
                 simulation_error = max(simulation_error, distance)
         self.figures["simulation_error"] = simulation_error / size
         return largest / size
-
-
-def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
-    """Return keys as an animation sampler; a sampler for weights has all weights of the mesh."""
-    key_times, values, in_tangents, out_tangents = (
-        _all_weights(entry, keys)
-        if isinstance(entry, _WeightsTrack)
-        else (keys.times, keys.values, keys.tangents, keys.tangents)
-    )
-    interpolation = "LINEAR" if in_tangents is None else "CUBICSPLINE"
-    if in_tangents is not None and out_tangents is not None:
-        values = np.stack([in_tangents, values, out_tangents], axis=1)
-    width = 1 if isinstance(entry, _WeightsTrack) else values.shape[-1]
-    return times.sampler(key_times, values.reshape(-1, width), interpolation)
-
-
-def _all_weights(
-    entry: _WeightsTrack, keys: Keys
-) -> tuple[Floats, Floats, Floats | None, Floats | None]:
-    """Return times, values (k, b) of all weights, and tangents in and out; None if linear."""
-    old, free, times = entry.old, entry.free, keys.times
-    spline = keys.tangents is not None
-    if entry.varies:
-        times = np.union1d(times, old.times)
-        spline = spline or (old.interpolation == "CUBICSPLINE" and len(old.times) > 1)
-        if old.interpolation == "STEP":
-            times = with_jumps(times, old.times)
-    values = old.at(times).astype(np.float64)
-    values[:, free] = keys.at(times)
-    if not spline:
-        return times, values, None, None
-    in_tangents, out_tangents = np.zeros_like(values), np.zeros_like(values)
-    if entry.varies and old.interpolation == "CUBICSPLINE":
-        in_tangents, out_tangents = (part.copy() for part in spline_tangents(old, times))
-    in_tangents[:, free] = keys.slope(times, "left")
-    out_tangents[:, free] = keys.slope(times, "right")
-    return times, values, in_tangents, out_tangents
