@@ -82,8 +82,8 @@ def table1(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str
         f"float64 took {_dgemm_ms():.3g} ms in the same run. Errors of the skin against RSP, in % "
         "of the height: mean over vertices and steps, and the largest of all. The paper's rig ran "
         "in another program, on four cores at 2.8 GHz: costly_rig adds 2 ms for each call of the "
-        f"rig; its speed-up is over {SECOND_STEPS} steps of RSP with second derivatives (IV1, JE1 for "
-        "the wrestler)."
+        f"rig; its speed-up is over {SECOND_STEPS} steps of RSP with second derivatives (wrestler: "
+        "IV1, JE1)."
     )
     return results
 
