@@ -103,7 +103,7 @@ class CurveOptions:
         """Return the options as words of the command."""
         words = [f"--free={each}" for each in self.free]
         words += [f"--bounds={self.bounds}"] if self.bounds else []
-        words += ["--ground=auto"] if self.ground else []
+        words += [f"--ground={'auto'}"] if self.ground else []
         return words + ([f"--solver={self.solver}"] if self.solver else [])
 
 

@@ -88,7 +88,7 @@ def test_a_simulation_with_kept_jacobians_resumes_to_the_bit(hanging):
     first, second = RigSpaceSimulator(model), RigSpaceSimulator(model)
     for i in range(1, 12):
         first.step(None, shaken(i))
-    second.set_state(first.state())
+    second.resume(first.state())
     for i in range(12, 18):
         first.step(None, shaken(i))
         second.step(None, shaken(i))

@@ -30,6 +30,8 @@ SPARSITY = 1e-4
 #: Newton iterations of an interior in equilibrium, and the change that ends them, as a fraction of
 #: the body's size.
 ITERATIONS, SETTLED = 10, 1e-6
+#: Smallest diagonal of its stiffness where a key pose inverts tets, relative to the largest.
+LEAST_DIAGONAL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,11 +215,16 @@ class StaticInterior:
         self._matrix = self._body.pattern.zeros()
         if len(self._free):
             self._part = PrincipalSubmatrix(self._matrix, self._free)
-            self._solver = SparseCholesky(self._part.pattern, block=3)
+            pattern = self._part.pattern
+            rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+            self._diagonal = np.flatnonzero(pattern.indices == rows)
+            self._solver = SparseCholesky(pattern, block=3)
 
     def _factorise(self, x: Floats, key: Floats) -> None:
         stiffness = self._body.stiffness(x, key, psd=True, out=self._matrix)
         data = self._part.take(stiffness.data).copy()
+        if self._body.left_out:  # vertices whose tets are all left out stay where they are
+            data[self._diagonal] += LEAST_DIAGONAL * data[self._diagonal].max()
         self._solver.factorise(data)
 
     def settle(self, x: Floats, key: Floats) -> None:

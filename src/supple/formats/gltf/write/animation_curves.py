@@ -46,6 +46,7 @@ from supple.maths.rotations import continuous, from_matrix, inverse, multiply, r
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves, FreeJoint
+from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 
 
@@ -94,6 +95,8 @@ def write_gltf_curves(
         raise FormatError(f"{what}, so its curves cannot be saved there; use .csv or .json")
     kind, tolerance = checked_keys(keys), error_of(error, curves)
     writer = _CurveWriter(path, sampled_curves(curves, kind), kind, additive)
+    if writer.jumps:  # a spline between frames would not have them
+        writer = _CurveWriter(path, curves, kind, additive)
     data, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
     write_whole(path, data)
     if not drop_springs:
@@ -130,10 +133,19 @@ class _CurveWriter:
         self.when = curves.times.astype(np.float32).astype(np.float64)
         rate = curves.rate or 30.0
         empty = np.empty((0, 0, 3), np.float32)
-        baked = BakedMotion(self.character, curves.motion, empty, rate)
-        self.clip: GltfClip | None = matching_clip(self.loaded, baked, self.when)
+        frames = curves.keyable(curves.times)  # between them the file has lines
+        poses, roots = curves.keyed[frames], curves.roots[frames]
+        motion = Motion(curves.times[frames], poses, roots, curves.name)
+        baked = BakedMotion(self.character, motion, empty, rate)
+        self.clip: GltfClip | None = matching_clip(self.loaded, baked, self.when[frames])
         self.figures: dict[str, Any] = {}
         self.springs: list[str] = []
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the file's clip has steps, and the curves samples between frames."""
+        channels = () if self.clip is None else self.clip.channels
+        return self.curves.stride > 1 and any(each.interpolation == "STEP" for each in channels)
 
     def _check_parameters(self) -> None:
         names = [each.name for each in self.loaded.rig.parameters]
