@@ -165,7 +165,7 @@ def write_blend_curves(
     path: str | Path,
     curves: FreeCurves,
     *,
-    keys: KeyKind = "spline",
+    keys: KeyKind | None = None,
     error: float | None = None,
 ) -> dict[str, Any]:
     """Write curves of a clip into a copy of its .blend or .fbx file.

@@ -54,7 +54,7 @@ def write_gltf_curves(
     path: str | Path,
     curves: FreeCurves,
     *,
-    keys: KeyKind = "spline",
+    keys: KeyKind | None = None,
     error: float | None = None,
     additive: bool = False,
     drop_springs: bool = False,
@@ -69,7 +69,8 @@ def write_gltf_curves(
         Curves of a character that was loaded from glTF.
     keys, error
         ``"every"`` frame a key, or as few keys as keep the skin within an error (`error_of`),
-        joined by lines (``"linear"``) or cubic splines (``"spline"``).
+        joined by lines (``"linear"``) or cubic splines (``"spline"``); by default splines, and
+        lines where the clip has steps.
     additive
         Leave the clip unchanged, and add one with only the motion that physics adds, around rest.
     drop_springs
@@ -93,9 +94,10 @@ def write_gltf_curves(
     if not isinstance(curves.character.source, GltfSource):
         what = f"{path.name}: {curves.character.name} was not loaded from glTF"
         raise FormatError(f"{what}, so its curves cannot be saved there; use .csv or .json")
-    kind, tolerance = checked_keys(keys), error_of(error, curves)
+    kind, tolerance = checked_keys(keys or "spline"), error_of(error, curves)
     writer = _CurveWriter(path, sampled_curves(curves, kind), kind, additive)
-    if writer.jumps:  # a spline between frames would not have them
+    if kind == "spline" and writer.jumps and (keys is None or curves.fine is not None):
+        kind = "spline" if keys else "linear"
         writer = _CurveWriter(path, curves, kind, additive)
     data, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
     write_whole(path, data)
@@ -143,9 +145,9 @@ class _CurveWriter:
 
     @property
     def jumps(self) -> bool:
-        """Whether the file's clip has steps, and the curves samples between frames."""
+        """Whether the file's clip has steps, which splines between frames would not have."""
         channels = () if self.clip is None else self.clip.channels
-        return self.curves.stride > 1 and any(each.interpolation == "STEP" for each in channels)
+        return any(each.interpolation == "STEP" for each in channels)
 
     def _check_parameters(self) -> None:
         names = [each.name for each in self.loaded.rig.parameters]
