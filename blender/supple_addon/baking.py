@@ -91,6 +91,23 @@ class Options:
 
 
 @dataclass(frozen=True)
+class CurveOptions:
+    """Options of `supple curves` alone."""
+
+    free: tuple[str, ...] = ()
+    bounds: str | None = None
+    ground: bool = False
+    solver: str | None = None
+
+    def curve_words(self) -> list[str]:
+        """Return the options as words of the command."""
+        words = [f"--free={each}" for each in self.free]
+        words += [f"--bounds={self.bounds}"] if self.bounds else []
+        words += [f"--ground={'auto'}"] if self.ground else []
+        return words + ([f"--solver={self.solver}"] if self.solver else [])
+
+
+@dataclass(frozen=True)
 class Step:
     """Fraction done of a task, its description, and whether it waits for another process."""
 
@@ -205,7 +222,7 @@ def moved_curves(
     command: str,
     character: Character,
     clip: Clip,
-    free: Sequence[str],
+    curves: CurveOptions,
     options: Options | None = None,
 ) -> Steps[dict[str, Any]]:
     """Simulate free bones and shape keys of a character, and add a layer of curves."""
@@ -213,10 +230,10 @@ def moved_curves(
     with work_folder() as folder, without_curves(character):
         sample = yield from sampling_steps(context, character, [clip], folder / "sample.glb")
         words = [command, "curves", "sample.glb", "-o", "curves.glb", "--json", "--additive"]
-        words += ["--keys", "every", f"--motion={clip.name}", "--flesh", options.flesh]
+        words += ["--keys", "spline", f"--motion={clip.name}", "--flesh", options.flesh]
         words += ["--rate", f"{sample.clips[0].rate:.9g}", *unit_words(context)]
         words += ["--damping", f"{options.damping:g}"] + (["--loop"] if clip.loop else [])
-        words += [f"--free={each}" for each in free] + options.anatomy_words()
+        words += curves.curve_words() + options.anatomy_words()
         job = Job(words, folder)
         yield from job_steps(job, name)
         figures = job.figures()

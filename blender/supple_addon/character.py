@@ -15,6 +15,8 @@ __all__ = ["MARK", "Character", "Clip", "Problem", "clips_of", "found_characters
 
 #: Prefix of the names of all data that the add-on creates.
 MARK = "Supple"
+#: Custom property of an action: the take of an .fbx that it was imported from.
+TAKE = "supple_take"
 #: NLA track of the former active action, below a layer of curves.
 BASE = f"{MARK} base"
 #: Tolerance of key times in frames: importers round times to single precision.
@@ -208,6 +210,23 @@ def repeats(action: bpy.types.Action) -> bool:
 
 
 @contextmanager
+def _take_of_keys(take: str | None) -> Iterator[None]:
+    """Play the actions of shape keys that were imported with a take; restore them afterwards."""
+    was = []
+    for keys in bpy.data.shape_keys if take is not None else ():
+        ours = [each for each in bpy.data.actions if each.name.startswith(f"{keys.name}|")]
+        played = [each for each in ours if each.get(TAKE) == take]
+        if played and keys.animation_data is not None:
+            was.append((keys.animation_data, keys.animation_data.action))
+            keys.animation_data.action = played[0]
+    try:
+        yield
+    finally:
+        for animated, action in was:
+            animated.action = action
+
+
+@contextmanager
 def playing(armature: bpy.types.Object, action: str | None) -> Iterator[None]:
     """Play an action alone on the armature, from rest; restore the armature afterwards."""
     if action is None:
@@ -227,7 +246,8 @@ def playing(armature: bpy.types.Object, action: str | None) -> Iterator[None]:
             slots = animated.action_suitable_slots
             if slots:
                 animated.action_slot = slots[0]
-        yield
+        with _take_of_keys(bpy.data.actions[action].get(TAKE)):
+            yield
     finally:
         animated.action = was[0]
         if was[1] is not None:

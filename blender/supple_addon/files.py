@@ -21,12 +21,30 @@ from typing import Any
 
 import bpy
 
-from .character import Character, Clip, Problem, clips_of, found_characters, moves
+from .character import (
+    Character,
+    Clip,
+    Problem,
+    active_action,
+    clips_of,
+    found_characters,
+    moves,
+)
+from .curve_layers import (
+    add_curves,
+    bake_curves,
+    owners,
+    read_curves,
+    remove_curves,
+    shown_layer,
+    still_values,
+    without_curves,
+)
 from .exchange import Flesh, read_flesh, write_sample
 from .flesh_records import let_go_of_caches, move_caches
 from .layers import add_flesh, keys_fit
 from .sampling import ClipSample, MeshSample, Sample, sampled
-from .takes import export_takes, import_takes
+from .takes import export_takes, import_takes, mark_takes, play_action
 
 __all__ = ["main"]
 
@@ -100,7 +118,8 @@ def version(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 def sample(task: dict[str, Any], progress: Any) -> dict[str, Any]:
     """Sample the character of a file, in all its clips, into a .glb."""
     character = _opened(task)
-    result = _sampled(character, progress)
+    with contextlib.nullcontext() if task.get("with_curves", True) else without_curves(character):
+        result = _sampled(character, progress)
     write_sample(result, Path(task["sample"]))
     scene = bpy.context.scene
     return {
@@ -109,6 +128,51 @@ def sample(task: dict[str, Any], progress: Any) -> dict[str, Any]:
         "rate": scene.render.fps / scene.render.fps_base,
         "unit": scene.unit_settings.scale_length,
     }
+
+
+def curves(task: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """Add curves to a clip of a file's character, and save it under another name.
+
+    A .blend gets a layer above the clip, an .fbx keys at every frame of the clip's actions.
+    """
+    character, target = _opened(task), Path(task["target"])
+    binary = target.suffix == ".blend"
+    if binary:
+        bpy.ops.wm.save_as_mainfile(filepath=str(target), relative_remap=True)
+    with without_curves(character):
+        all_clips = _sampled(character, progress)
+    order = {clip.clip.name: k for k, clip in enumerate(all_clips.clips)}
+    if task["clip"] not in order:
+        raise Problem(f'has no clip "{task["clip"]}" any more; the file was changed meanwhile')
+    some = _with(all_clips, [order[task["clip"]]])
+    added, clip = read_curves(some, Path(task["curves"])), some.clips[0].clip
+    for owner in owners(character):
+        remove_curves(owner)
+    active = active_action(character.armature)
+    if clip.action is not None and (active is None or active.name != clip.action):
+        play_action(character, clip)
+    if binary:
+        count = add_curves(bpy.context, character, some, added)
+        bpy.ops.wm.save_mainfile()
+        return {"added": count, "lost": []}
+    still = {
+        obj.name: still_values(obj.data.shape_keys, added.keys[obj.name])
+        for obj in character.meshes
+        if obj.name in added.keys
+    }
+    count = bake_curves(bpy.context, character, clip, added)
+    mark_takes(character, clip, still)
+    clips = [each.clip for each in all_clips.clips]
+    return {"added": count, "lost": export_takes(character, clips, target)}
+
+
+def no_curves(task: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """Remove layers of curves from a .blend file, and save it under another name."""
+    character = _opened(task)
+    bpy.ops.wm.save_as_mainfile(filepath=task["target"], relative_remap=True)
+    count = sum(remove_curves(owner) for owner in owners(character))
+    bpy.ops.wm.save_mainfile()
+    return {"removed": count}
 
 
 def write(task: dict[str, Any], progress: Any) -> dict[str, Any]:
@@ -134,7 +198,13 @@ def write(task: dict[str, Any], progress: Any) -> dict[str, Any]:
     return {"added": added, "lost": lost}
 
 
-ACTIONS = {"version": version, "sample": sample, "write": write}
+ACTIONS = {
+    "version": version,
+    "sample": sample,
+    "write": write,
+    "curves": curves,
+    "no_curves": no_curves,
+}
 
 
 # Files.
@@ -178,10 +248,15 @@ def _chosen(name: str | None) -> Character:
 
 
 def _clips(character: Character) -> list[Clip]:
-    """Return all actions that move the armature, or the scene's frames if there are none."""
-    if any(moves(each, character.armature) for each in bpy.data.actions):
-        return clips_of(bpy.context, character, "ALL")
-    return clips_of(bpy.context, character, "SCENE")
+    """Return all actions that move the armature, or the scene's frames if there are none.
+
+    An action below a layer of curves is not played alone, but with its layer.
+    """
+    if not any(moves(each, character.armature) for each in bpy.data.actions):
+        return clips_of(bpy.context, character, "SCENE")
+    clips = clips_of(bpy.context, character, "ALL")
+    layered = shown_layer(character)
+    return [replace(clip, action=None) if clip.action == layered else clip for clip in clips]
 
 
 def _sampled(character: Character, progress: Any) -> Sample:

@@ -36,7 +36,7 @@ __all__ = [
     "show_flesh",
 ]
 
-LINEAR = 1
+LINEAR, BEZIER, FREE_HANDLE = 1, 2, 0
 
 
 def add_flesh(
@@ -189,12 +189,26 @@ def new_curves(action: bpy.types.Action, owner: bpy.types.ID) -> Any:
     return strip.channelbag(slot, ensure=True).fcurves
 
 
-def set_keys(curve: bpy.types.FCurve, frames: np.ndarray, values: np.ndarray) -> None:
-    """Set linear keys of a new curve."""
+def set_keys(
+    curve: bpy.types.FCurve,
+    frames: np.ndarray,
+    values: np.ndarray,
+    slopes: np.ndarray | None = None,
+) -> None:
+    """Set keys of a new curve: linear, or splines with `slopes` (k, 1) per frame at the keys."""
     points = curve.keyframe_points
     points.add(len(frames))
     points.foreach_set("co", np.stack([frames, values], axis=1).astype(np.float32).ravel())
-    points.foreach_set("interpolation", np.full(len(frames), LINEAR, np.int32))
+    kind = LINEAR if slopes is None else BEZIER
+    points.foreach_set("interpolation", np.full(len(frames), kind, np.int32))
+    if slopes is not None and len(frames) > 1:
+        free = np.full(len(frames), FREE_HANDLE, np.int32)
+        gaps = np.diff(frames) / 3  # a third of a gap: the curve is a cubic in time
+        sides = {"left": -np.append(gaps[:1], gaps), "right": np.append(gaps, gaps[-1:])}
+        for side, third in sides.items():
+            points.foreach_set(f"handle_{side}_type", free)
+            handles = np.stack([frames + third, values + third * slopes[:, 0]], axis=1)
+            points.foreach_set(f"handle_{side}", handles.astype(np.float32).ravel())
     curve.update()
 
 

@@ -15,7 +15,7 @@ import bpy
 from bpy.props import BoolProperty, EnumProperty
 
 from .anatomy_colours import hide_anatomy
-from .baking import Step, Steps, finished, given_flesh, moved_curves
+from .baking import CurveOptions, Step, Steps, finished, given_flesh, moved_curves
 from .character import Character, Clip, Problem, active_action, clips_of, found_characters
 from .clip_names import matching_names
 from .curve_layers import owners, remove_curves
@@ -228,7 +228,7 @@ class SUPPLE_OT_curves(Working, bpy.types.Operator):
         free = [word.strip() for word in settings.free.split(",") if word.strip()]
         if not free:  # selected bones; without any, Supple chooses
             free = [bone.name for bone in context.selected_pose_bones or ()]
-        return self._moved(context, command, character, clip, free)
+        return self._moved(context, command, character, clip, settings.curve_options(free))
 
     def _moved(
         self,
@@ -236,11 +236,11 @@ class SUPPLE_OT_curves(Working, bpy.types.Operator):
         command: str,
         character: Character,
         clip: Clip,
-        free: list[str],
+        curves: CurveOptions,
     ) -> Steps[str]:
         name = character.name
         options = settings_of(character.armature).options()
-        figures = yield from moved_curves(context, command, character, clip, free, options)
+        figures = yield from moved_curves(context, command, character, clip, curves, options)
         for line in figures["warnings"]:
             self.report({"WARNING"}, f"{name}: {line}")
         return f"{name}: {clip.name}: {figures['added']} curves"

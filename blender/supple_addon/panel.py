@@ -118,7 +118,8 @@ class SUPPLE_PT_curves(_SidePanel, bpy.types.Panel):
     def draw(self, context: bpy.types.Context) -> None:
         layout = self.layout
         settings = settings_of(_characters(context)[0].armature)
-        layout.prop(settings, "free")
+        for name in ("free", "bounds", "ground", "solver"):
+            layout.prop(settings, name)
         layout.operator("supple.curves", icon="FCURVE")
 
 

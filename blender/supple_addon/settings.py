@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import bpy
 from bpy.props import BoolProperty, EnumProperty, FloatProperty, PointerProperty, StringProperty
 
-from .baking import Options
+from .baking import CurveOptions, Options
 from .command import environment_program, find_command
 
 __all__ = ["CLASSES", "command_of", "environment_folder", "preferences", "settings_of"]
@@ -27,6 +28,11 @@ FLESH = (
     ("human", "Human", "A person: firm limbs, and rest after a swing or two"),
     ("animal", "Animal", "Firm limbs, a loose tail and loose ears"),
     ("cartoon", "Cartoon", "Swings about twice as far as normal, and rings"),
+)
+SOLVER = (
+    ("condensed", "Condensed", "Supple's, in milliseconds"),
+    ("rsp", "Rig-Space Physics", "Hahn et al. 2012, all interior vertices: slow"),
+    ("iv2-je2", "Efficient Rig-Space Physics", "Hahn et al. 2013: skinned interior"),
 )
 LOOP = (
     (
@@ -99,6 +105,17 @@ class CharacterSettings(bpy.types.PropertyGroup):
         name="Controls",
         description="Bones and shape keys to simulate, with commas and wildcards: tail*, ear*",
     )
+    bounds: StringProperty(
+        name="Bounds",
+        description="Least and largest value of shape keys: -1,1 for all, or belly*=-1,1; "
+        "cheek*=0,1. By default 0,1, so that they swing to one side only",
+    )
+    ground: BoolProperty(name="Ground", description="A floor below the lowest point of the skin")
+    solver: EnumProperty(name="Solver", items=SOLVER, description="Solver of the curves")
+
+    def curve_options(self, free: Sequence[str]) -> CurveOptions:
+        solver = None if self.solver == "condensed" else self.solver
+        return CurveOptions(tuple(free), self.bounds or None, self.ground, solver)
 
     def options(self) -> Options:
         gravity = self.gravity if self.use_gravity else None

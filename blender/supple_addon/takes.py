@@ -10,7 +10,7 @@ others are assigned before the exporter bakes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,11 @@ import bpy
 import numpy as np
 from mathutils import Matrix
 
-from .character import MARK, Character, Clip, Problem, curves_of, drop_curves
+from .character import MARK, TAKE, Character, Clip, Problem, curves_of, drop_curves
 from .layers import show_flesh
 
-__all__ = ["export_takes", "import_takes"]
+__all__ = ["export_takes", "import_takes", "mark_takes", "play_action"]
 
-#: Custom property of an action: the take that it was imported from.
-TAKE = "supple_take"
 #: Names of shape keys that `add_flesh` makes, with the number that Blender gives to a second one.
 FLESH = re.compile(rf"{MARK}( .+)? \d+(\.\d{{3}})?")
 
@@ -199,6 +197,43 @@ def _keep_keys() -> list[str]:
             modifier.show_viewport = modifier.show_render = False
             lost.append(obj.name)
     return list(dict.fromkeys(lost))
+
+
+def play_action(character: Character, clip: Clip) -> None:
+    """Assign the actions of a clip to the armature, and to shape keys that belong to its take."""
+    action = bpy.data.actions[clip.action]
+    animated = character.armature.animation_data_create()
+    animated.action = action
+    if getattr(animated, "action_slot", True) is None and animated.action_suitable_slots:
+        animated.action_slot = animated.action_suitable_slots[0]
+    take = action.get(TAKE)
+    for owner in _owners() if take is not None else ():
+        if owner != character.armature and owner.animation_data is not None:
+            played = [each for each in _actions(owner) if each.get(TAKE) == take]
+            owner.animation_data.action = played[0] if played else None
+
+
+def mark_takes(character: Character, clip: Clip, still: Mapping[str, Mapping[str, float]]) -> None:
+    """Let new actions of shape keys belong to the take of a clip.
+
+    `still` has the values of shape keys before, by mesh and name; in other takes they stay there.
+    """
+    take = bpy.data.actions[clip.action].get(TAKE) if clip.action else None
+    others = {each.get(TAKE) for each in bpy.data.actions} - {take, None}
+    for obj in character.meshes if take is not None else ():
+        keys = obj.data.shape_keys
+        played = keys.animation_data.action if keys and keys.animation_data else None
+        if played is None:
+            continue
+        played[TAKE], played.name = take, f"{keys.name}|{take}"
+        for other in others - {each.get(TAKE) for each in _actions(keys)}:
+            action = bpy.data.actions.new(f"{keys.name}|{other}")
+            keys.animation_data.action = action
+            for name, value in still.get(obj.name, {}).items():
+                keys.key_blocks[name].value = value
+                keys.key_blocks[name].keyframe_insert("value", frame=clip.first)
+            action[TAKE] = other
+        keys.animation_data.action = played
 
 
 def _play(character: Character, clips: Sequence[Clip], name: str) -> None:

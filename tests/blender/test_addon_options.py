@@ -18,6 +18,7 @@ import pytest
 
 from supple.cli.main import app
 from supple.engines.options import BakePlayOptions, FleshName, FleshOptions
+from supple.engines.rig_space.simulator import SOLVERS, RigSpaceOptions
 from supple.formats.gltf.write.gltf_motion import write_gltf
 
 ADDON = Path(__file__).parents[2] / "blender" / "supple_addon"
@@ -87,6 +88,12 @@ def test_defaults_of_the_add_on_are_those_of_supple():
     assert math.isclose(shown["error"] / 100, declared_defaults()["error"])
 
 
+def test_solvers_of_the_panel_are_those_of_rig_space():
+    names = [name for name, *_ in constant("settings", "SOLVER")]
+    assert set(names) <= set(SOLVERS)
+    assert names[0] == RigSpaceOptions().solver
+
+
 def test_files_with_a_quality_open_with_the_same_quality():
     numbers = {name: number for name, *_, number in constant("settings", "QUALITY")}
     assert numbers == {"live": 0, "final": 1, "auto": 2}
@@ -127,7 +134,7 @@ def test_swing_that_is_no_list_of_goals_is_a_problem(swing: str):
     ("command", "functions"),
     [
         ("bake", ["words", "swing_words", "anatomy_words", "stiffness_words", "_one_run"]),
-        ("curves", ["anatomy_words", "moved_curves"]),
+        ("curves", ["anatomy_words", "curve_words", "moved_curves"]),
         ("info", ["_shown"]),
         ("view", ["anatomy_words", "stiffness_words", "_alive"]),
     ],

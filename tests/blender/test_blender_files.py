@@ -25,6 +25,8 @@ from supple.formats.blender import blender_process
 from supple.formats.blender.blender_process import BlenderProgram
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.free_curves import FreeCurves
+from supple.rig.motion.motion import Motion
 
 TAKES = ("Sway", "Nod")
 #: Part of the size that shapes may be from the simulation.
@@ -534,3 +536,72 @@ def test_a_simulated_character_is_shown_where_it_was_simulated(
     blender("played", path=str(tmp_path / "soft.fbx"), out=str(tmp_path / "after.npz"))
     alone, shown = np.load(tmp_path / "before.npz"), np.load(tmp_path / "after.npz")
     assert farthest(shown, alone, bakes) <= ERROR
+
+
+def curves_of(path: Path, take: str) -> FreeCurves:
+    """Return curves of two joints and, if there is one, a shape: no simulation, but smooth motion
+    over the keys of a take.
+    """
+    character = supple.load(path, curves=False)
+    name = next(each for each in character.motions if take_of(each) == take)
+    motion = character.motions[name]
+    names = [each.name for each in character.rig.parameters]
+    free = [each for each in names if each.split(".")[-2:-1] in (["Mid"], ["Tip"])]
+    free = [each for each in free if each[-3:] in (".rx", ".rz")]
+    free += [each for each in names if each.endswith("Fat")]
+
+    def over(clip: Motion, **options: Any) -> FreeCurves:
+        poses = clip.poses.copy()
+        for k, each in enumerate(free):
+            since = clip.times - clip.times[0]
+            poses[:, names.index(each)] += 0.2 * np.sin(0.4 * k + 9 * since)
+        return FreeCurves(character, free, clip, poses, **options)
+
+    count = 4 * (len(motion.times) - 1) + 1
+    times = np.interp(np.arange(count) / 4, np.arange(len(motion.times)), motion.times)
+    fine = over(Motion(times, *motion.at(times), name), stride=4)
+    return over(motion, fine=fine)
+
+
+@pytest.mark.parametrize("suffix", [".blend", ".fbx"])
+@pytest.mark.parametrize("kind", ["plain", "own_keys"])
+def test_curves_play_in_blender_over_the_clip_they_were_made_for(
+    blender: Any, tmp_path: Path, suffix: str, kind: str
+):
+    source, target = tmp_path / f"bare{suffix}", tmp_path / f"curves{suffix}"
+    blender("character_file", path=str(source), kind=kind)
+    curves = curves_of(source, "Nod")
+    assert len(curves.free) == 4 + (kind == "own_keys")
+    figures = supple.save(target, curves)
+    assert figures["keys"] == "spline"
+    again = supple.load(target)
+    played = again.motions[curves.name]
+    for k in range(curves.n_frames):
+        skin = again.rig(played.poses[k]) @ played.roots[k, :3, :3].T + played.roots[k, :3, 3]
+        assert np.abs(skin - curves.skin(k)).max() < 0.005 * curves.character.surface.size
+    bare = supple.load(source)
+    other = next(name for name in again.motions if take_of(name) == "Sway")
+    poses = again.motions[other].poses  # the other take is unchanged
+    if (suffix, kind) == (".blend", "own_keys"):  # but a layer of a shape key lies over all actions
+        poses = poses[:0]
+    for k, pose in enumerate(poses):
+        before = bare.rig(bare.motions[other].poses[k])
+        assert np.abs(again.rig(pose) - before).max() < 0.005 * curves.character.surface.size
+    if suffix == ".blend":
+        back = tmp_path / "back.blend"
+        supple.formats.remove_curves(back, target)
+        restored, clip = supple.load(back), bare.motions[curves.name]
+        np.testing.assert_allclose(restored.motions[curves.name].poses, clip.poses, atol=1e-5)
+    else:
+        with pytest.raises(SuppleError, match="ordinary keys"):
+            supple.formats.remove_curves(tmp_path / "back.fbx", target)
+
+
+def test_the_command_adds_curves_to_a_blend_file(blender: Any, tmp_path: Path):
+    source = tmp_path / "tube.blend"
+    blender("character_file", path=str(source))
+    words = ["--free", "Tip", "--tets", "300", "--modes", "4", "--motion", "Sway", "--json"]
+    target = tmp_path / "soft.blend"
+    figures = json.loads(run_here("curves", str(source), "-o", str(target), *words).stdout)
+    assert figures["added"] == 3
+    assert target.is_file()

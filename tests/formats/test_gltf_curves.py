@@ -60,7 +60,7 @@ def apart(found, curves) -> float:
 def test_the_file_plays_the_simulation_and_the_validator_finds_nothing_new(sample, tmp_path, keys):
     file, curves = sample
     target = tmp_path / "curves.glb"
-    figures = supple.save(target, curves, keys=keys)
+    figures = supple.save(target, curves, keys=keys, error=5e-4)
     again = supple.load(target)
     assert apart(skins(again, "clip", curves.times), curves) <= (2e-6 if keys == "every" else 5e-4)
     assert figures["error"] <= 5e-4
@@ -164,7 +164,7 @@ def test_a_motion_that_is_not_in_the_file_becomes_a_new_animation(sample, tmp_pa
     character, target = curves.character, tmp_path / "new.glb"
     clip = character.motions["clip"]
     other = made(character, motion=Motion(clip.times, clip.poses[::-1], clip.roots, "backwards"))
-    figures = supple.save(target, other)
+    figures = supple.save(target, other, error=5e-4)
     assert figures["new"]
     assert tree_of(target)["animations"][0] == tree_of(file)["animations"][0]
     again = supple.load(target)

@@ -132,3 +132,14 @@ def test_samples_that_are_none_are_refused_in_a_line(times, values, tolerance):
     with pytest.raises(SuppleError) as refused:
         reduced_keys(times, values, tolerance)
     assert "\n" not in str(refused.value)
+
+
+def test_keys_are_on_allowed_samples_only_and_splines_follow_those_between():
+    times = np.linspace(0, 1, 121)
+    wave = np.sin(2 * np.pi * 6 * times)[:, None]  # four frames a swing
+    allowed = np.arange(121) % 5 == 0
+    keys = reduced_keys(times, wave, 0.05, "spline", allowed=allowed)
+    assert set(np.round(keys.times * 120).astype(int) % 5) == {0}
+    assert np.abs(keys.at(times) - wave).max() < 0.05
+    frames = reduced_keys(times[allowed], wave[allowed], 0.05, "linear")
+    assert np.abs(frames.at(times) - wave).max() > 0.2  # lines between frames zigzag

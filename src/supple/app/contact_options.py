@@ -27,8 +27,8 @@ FASTEST = 1000.0
 
 
 @dataclass(frozen=True)
-class ContactOptions:
-    """Obstacles, gravity and tracking; None selects a default."""
+class ObstacleOptions:
+    """Obstacles, friction and gravity; None selects a default."""
 
     obstacle: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """One or more obstacles: plane:X,Y,Z,NX,NY,NZ, by a point and the direction it faces;
@@ -45,24 +45,10 @@ class ContactOptions:
     """A floor at the given height in metres, with +Y up; without a value, it is below the lowest
     point of the skin in the motion."""
     friction: float | None = None
-    """Coefficient of friction, 0.5 by default (soft-skeleton)."""
+    """Coefficient of friction: by default 0.5 with soft-skeleton, and 0 with rig-space."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     """Gravity in m/s²: one number (downwards) or X,Y,Z; by default 9.81, which engines without
     contact forces scale by the body's size relative to 2 m."""
-    tracking: float | None = None
-    """Frequency in Hz of the springs that pull joints to the motion, instead of the default by
-    --strength; 8 is firm, 2 weak, and with 0 the body is limp (soft-skeleton)."""
-    strength: float | None = None
-    """Least stiffness of the springs that pull joints to the motion, in N m/rad per kg beyond the
-    joint; 400 by default, so that fingers bear loads as well as arms (soft-skeleton)."""
-    root: Literal["driven", "tracked", "free"] | None = None
-    """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
-    by springs, as other bones do; free does not follow it (soft-skeleton)."""
-    self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
-    """Contact between parts of the body, on by default (soft-skeleton)."""
-    joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None
-    """Limits of joints, a little beyond the angles in the character's motions, on by default
-    (soft-skeleton)."""
 
     def stepping(self, row: Engine, live: Engine | None = None) -> dict[str, Any]:
         """Return the given options for the simulator of an engine; refuse unsupported options.
@@ -74,18 +60,17 @@ class ContactOptions:
             "objects": (self.object, self._objects),
             "friction": (self.friction, _checked_friction),
             "gravity": (self.gravity, _gravity),
-            "tracking": (self.tracking, _checked_tracking),
-            "strength": (self.strength, _checked_strength),
-            "root": (self.root, str),
-            "self_contact": (self.self_contact, bool),
-            "joint_limits": (self.joint_limits, lambda on: "motions" if on else None),
-        }
+        } | self._others()
         options: dict[str, Any] = {}
         for name, (value, convert) in given.items():
             if value is not None:
                 _check_option(name, row, live or row)
                 options[name] = convert(value)
         return options
+
+    def _others(self) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+        """Return the given values of other options, and functions that convert them, by name."""
+        return {}
 
     def _obstacles(self, _: Any) -> tuple[Obstacle | str, ...]:
         """Return obstacles; texts where they depend on the character or its motion."""
@@ -140,6 +125,35 @@ class ContactOptions:
                 " of the skin (name the source before it)"
             )
         return Plane((0.0, height, 0.0), (0.0, 1.0, 0.0))
+
+
+@dataclass(frozen=True)
+class ContactOptions(ObstacleOptions):
+    """Obstacles, gravity and tracking; None selects a default."""
+
+    tracking: float | None = None
+    """Frequency in Hz of the springs that pull joints to the motion, instead of the default by
+    --strength; 8 is firm, 2 weak, and with 0 the body is limp (soft-skeleton)."""
+    strength: float | None = None
+    """Least stiffness of the springs that pull joints to the motion, in N m/rad per kg beyond the
+    joint; 400 by default, so that fingers bear loads as well as arms (soft-skeleton)."""
+    root: Literal["driven", "tracked", "free"] | None = None
+    """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
+    by springs, as other bones do; free does not follow it (soft-skeleton)."""
+    self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
+    """Contact between parts of the body, on by default (soft-skeleton)."""
+    joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None
+    """Limits of joints, a little beyond the angles in the character's motions, on by default
+    (soft-skeleton)."""
+
+    def _others(self) -> dict[str, tuple[Any, Callable[[Any], Any]]]:
+        return {
+            "tracking": (self.tracking, _checked_tracking),
+            "strength": (self.strength, _checked_strength),
+            "root": (self.root, str),
+            "self_contact": (self.self_contact, bool),
+            "joint_limits": (self.joint_limits, lambda on: "motions" if on else None),
+        }
 
 
 def _checked_friction(friction: float) -> float:

@@ -7,7 +7,7 @@ The steps are `_checked_target` ▸ `read_character` ▸ `command_model` ▸ `su
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,9 +24,11 @@ from supple.app.command_files import (
     print_rows,
     run_removal,
 )
+from supple.app.contact_options import ObstacleOptions
 from supple.app.model_request import command_model, flesh_values, free_names, with_kept_feel
 from supple.app.options import CurveOptions, by_parameter
 from supple.engines.engine import FIRST_ENGINE, Engine
+from supple.engines.options import without_none
 from supple.errors import SuppleError
 from supple.formats.curve_keys import checked_error
 from supple.formats.registry import FREE_CURVES
@@ -42,11 +44,15 @@ from supple.rig.baked_motion import BakedMotion
 from supple.rig.free_curves import FreeCurves
 from supple.rig.motion.motion import Motion
 
+#: Fraction of values at bounds from which the summary suggests wider bounds.
+MANY_BOUNDED = 0.25
+
 
 def run_curves(
     given: str,
     output: Path | None = None,
     options: CurveOptions | None = None,
+    touch: ObstacleOptions | None = None,
     *,
     quiet: bool = False,
     look: Callable[[FreeCurves], None] | None = None,
@@ -62,13 +68,15 @@ def run_curves(
         return run_removal(remove_curves, "curves", Path(given), output, quiet=quiet)
     row = moving_engine(options.engine)
     target = _checked_target(given, output, options)
-    stepping = _stepping(options, row)
+    touch = touch or ObstacleOptions()
+    stepping = _stepping(options, row) | touch.stepping(row)
     free_names(options.free)
     first_use_message(quiet)
     with working("reading", quiet):
         source = read_character(given, options.unit, curves=False, **options.reading())
         options = replace(options, motion=options.motion_name())
         plan = curve_plan(source.character, options.motion, **options.playing())
+        touch.check_obstacles(plan.place_of(source.character))
     if not quiet and options.motion is None:
         names = list(source.character.motions)
         print_chosen_motion(names, plan.motion.name, SHAKEN, "--motion for another")
@@ -89,6 +97,7 @@ def run_curves(
     with working("writing", quiet):
         written = save(target, result, **options.saving())
     written.pop("path", None)
+    key_times = written.pop("key_times", {})
     if look is not None:
         look(result)
     figures = result.report | {
@@ -102,10 +111,10 @@ def run_curves(
     }
     if options.plot is not None:
         with working("drawing", quiet):
-            plot_curves(options.plot, result)
+            plot_curves(options.plot, result, key_times)
         figures["plot"] = str(options.plot)
     if options.page is not None:
-        _write_page(options.page, options, source, result, figures, quiet)
+        _write_page(options.page, options, source, result, key_times, figures, quiet)
         figures["page"] = str(options.page)
     figures["curves_s"] = round(perf_counter() - began, 3)
     if not quiet:
@@ -123,7 +132,8 @@ def _stepping(options: CurveOptions, row: Engine) -> dict[str, Any]:
     if isinstance(given.get("damping"), float):  # for all flesh, not for some controls
         given.pop("damping")
     damping = flesh_damping(options.flesh, options.flesh_damping())
-    given |= {} if options.tolerance is None else {"tolerance": options.tolerance}
+    others = {name: getattr(options, name) for name in ("tolerance", "solver", "deferral")}
+    given |= without_none(others)
     for name in given:
         if name not in row.step_options:
             raise SuppleError(f"--{name}: the engine {row.name} has no such option")
@@ -159,6 +169,7 @@ def _write_page(
     options: CurveOptions,
     source: CharacterSource,
     result: FreeCurves,
+    key_times: Mapping[str, Sequence[float]],
     figures: dict[str, Any],
     quiet: bool,
 ) -> None:
@@ -190,7 +201,7 @@ def _write_page(
     with working("drawing", quiet), TemporaryDirectory() as folder:
         for name, baked in (("curves", with_curves), (FIRST_ENGINE, with_flesh)):
             filmstrip(Path(folder) / f"{name}.png", baked)
-        plot_curves(Path(folder) / "plot.png", result)
+        plot_curves(Path(folder) / "plot.png", result, key_times)
         pictures: dict[str, Path | bytes] = {
             "rig alone, and with curves": Path(folder) / "curves.png",
             "rig alone, and with pose-space flesh": Path(folder) / f"{FIRST_ENGINE}.png",
@@ -226,6 +237,9 @@ def _print_summary(figures: dict[str, Any]) -> None:
         new = "new" if figures.get("new") else "changed"
         channels = counted(figures["channels"], "channel")
         rows.insert(4, ("animation", f"{figures['animation']}, {new}, {channels}"))
+    if figures.get("at_bounds", 0.0) > MANY_BOUNDED:
+        text = f"{100 * figures['at_bounds']:.0f} % of the weights' values are at a bound"
+        rows.insert(4, ("bounds", f"{text}; with --bounds=-1,1 they swing both ways"))
     if "substeps" in figures:
         counts = "{least} to {most} per step, {mean} on average".format(**figures["substeps"])
         error = f"{100 * figures['error_per_second']:.2g} % of the size per second at most"
@@ -247,15 +261,19 @@ CURVE, KEY, FILL = "#c2453d", "#8d8d97", "#f3cfc6"
 UNITS = {"rad": "°", "m": " m", "1": ""}
 
 
-def plot_curves(path: str | Path, curves: FreeCurves) -> None:
+def plot_curves(
+    path: str | Path, curves: FreeCurves, key_times: Mapping[str, Sequence[float]] | None = None
+) -> None:
     """Draw a chart of each curve into a PNG file, atomically.
 
-    Angles are in degrees. Keys are grey; the motion added by physics is the filled area.
+    Angles are in degrees. The animator's keys are grey; the motion added by physics is the filled
+    area. `key_times` are the times of the written keys by free parameter, drawn as dots.
     """
     from matplotlib.figure import Figure
 
     from supple.app.pictures.drawing import INK, PAPER, label, plain_axes, save_picture
 
+    drawn = curves.fine or curves
     displacement = np.abs(curves.added).max(axis=0, initial=0.0) * curves.reach
     chosen = np.sort(np.argsort(-displacement, kind="stable")[:MOST_CHARTS])
     columns = min(6, max(1, math.ceil(math.sqrt(0.6 * len(chosen)))))
@@ -269,11 +287,13 @@ def plot_curves(path: str | Path, curves: FreeCurves) -> None:
     for axes, k in zip(charts.ravel(), chosen, strict=False):
         parameter = curves.character.rig.parameters[curves.columns[k]]
         factor = 180 / math.pi if parameter.unit == "rad" else 1.0
-        key = factor * curves.keyed[:, curves.columns[k]]
-        value = factor * curves.values[:, k]
-        axes.fill_between(curves.times, key, value, color=FILL, linewidth=0)
-        axes.plot(curves.times, key, color=KEY, linewidth=0.8, linestyle=(0, (3, 2)))
-        axes.plot(curves.times, value, color=CURVE, linewidth=1.2)
+        key = factor * drawn.keyed[:, curves.columns[k]]
+        value = factor * drawn.values[:, k]
+        axes.fill_between(drawn.times, key, value, color=FILL, linewidth=0)
+        axes.plot(drawn.times, key, color=KEY, linewidth=0.8, linestyle=(0, (3, 2)))
+        axes.plot(drawn.times, value, color=CURVE, linewidth=1.2)
+        if at := (key_times or {}).get(curves.free[k]):
+            axes.plot(at, np.interp(at, drawn.times, value), ".", color=CURVE, markersize=4)
         axes.set_title(label(parameter.name, 30), fontsize=7, color=INK, loc="left", pad=2)
         axes.tick_params(labelsize=6, length=2, colors=INK)
         axes.margins(x=0)
@@ -287,7 +307,9 @@ def plot_curves(path: str | Path, curves: FreeCurves) -> None:
         axes.set_xlabel("s", fontsize=6, color=INK, labelpad=1)
     name, count = label(curves.character.name, 40), len(curves.free)
     more = f", the {len(chosen)} that move most" if len(chosen) < count else ""
-    title = f"{name}, “{label(curves.name, 40)}”: {count} free{more}; dashed: keys"
+    title = (
+        f"{name}, “{label(curves.name, 40)}”: {count} free{more}; dots: keys; dashed: the rig alone"
+    )
     figure.suptitle(title, fontsize=9, color=INK, x=0.01, y=1 - 0.12 / height, ha="left")
     figure.subplots_adjust(
         left=0.55 / figure.get_figwidth(),

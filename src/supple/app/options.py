@@ -6,6 +6,7 @@ functions share. A field's docstring is the help text of the option.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,6 +59,7 @@ class CommandOptions(FleshOptions, SourceOptions):
                 raise SuppleError("--modes needs one or more numbers, such as --modes 100")
             modes = modes[0] if len(modes) == 1 else modes
         options = {"young": self.young, "poisson": self.poisson, "free": self.free}
+        options["bounds"] = None if self.bounds is None else bounds_by_name(self.bounds)
         sizes = {"poses": chosen_poses(self.poses), "modes": modes, "tets": self.tets}
         return without_none(options | sizes)
 
@@ -68,6 +70,10 @@ class ViewOptions(CommandOptions):
 
     damping: float = 1.0
     """Initial factor on the damping of the flesh, as for bake."""
+    solver: str | None = None
+    """Solver of rig-space, as for curves."""
+    deferral: float | None = None
+    """Bound of kept Jacobians of rig-space, as for curves."""
     model: Path | None = None
     """A model file of this character, in place of building a model."""
 
@@ -224,11 +230,11 @@ class CurveOptions(CommandOptions, CurvePlayOptions):
     rate: Annotated[float | None, Parameter(name=["--fps", "--rate"])] = None
     """Frames per second; by default the motion's. The simulation does not depend on it."""
     keys: Literal["every", "linear", "spline"] | None = None
-    """Keys: at every frame, or as few as keep the skin within --error: linear, the default, or
-    spline where the format has splines (glTF, JSON)."""
+    """Keys: at every frame, or as few as keep the skin within --error: spline, the default where
+    the format has splines (glTF, JSON, .blend and .fbx), or linear."""
     error: float | None = None
-    """Largest distance that fewer keys may move the skin, relative to the size; by default
-    0.0005."""
+    """Largest distance that fewer keys may move the skin, relative to the size; by default 0.002,
+    or a tenth of the largest motion that is added, if that is less."""
     additive: Flag = False
     """Leave the clip unchanged and add a clip with the simulated motion alone, to layer over it."""
     damping: Words = None
@@ -331,6 +337,27 @@ def by_parameter(option: str, words: Sequence[str]) -> float | dict[str, float]:
     if not numbers or ("" in numbers and len(words) > 1):
         raise SuppleError(f"{option} needs one number for all, or NAME=NUMBER for some")
     return numbers.get("", numbers)
+
+
+def bounds_by_name(text: str) -> dict[str, tuple[float, float]]:
+    """Return bounds by name, ``*`` for all, from a text such as ``belly*=-1,1; cheek*=0,1``.
+
+    >>> bounds_by_name("-1,1")
+    {'*': (-1.0, 1.0)}
+    """
+    bounds: dict[str, tuple[float, float]] = {}
+    for part in filter(str.strip, text.split(";")):
+        name, _, pair = part.rpartition("=")
+        try:
+            low, high = (float(number) for number in pair.split(","))
+        except ValueError:
+            low, high = math.nan, math.nan
+        if not low <= high:
+            raise SuppleError(f"--bounds {part.strip()}: use LOWER,UPPER or NAME=LOWER,UPPER")
+        bounds[name.strip() or "*"] = low, high
+    if not bounds:
+        raise SuppleError("--bounds needs LOWER,UPPER for all, or NAME=LOWER,UPPER for some")
+    return bounds
 
 
 def chosen_poses(words: Sequence[str] | None) -> int | str | list[str] | None:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from supple.app.batch.batch_options import BatchOptions
 from supple.app.bodies.body_options import BodyOptions
-from supple.app.contact_options import ContactOptions
+from supple.app.contact_options import ContactOptions, ObstacleOptions
 from supple.app.options import BakeOptions, BuildOptions, CurveOptions, ViewOptions
 from supple.cli.common_options import DISPLAY, Flag, Output, Shown
 from supple.engines.options import SourceOptions
@@ -96,6 +96,7 @@ def curves(
     *,
     output: Output = None,
     options: Annotated[CurveOptions | None, Parameter(name="*")] = None,
+    touch: Annotated[ObstacleOptions | None, Parameter(name="*")] = None,
     display: Shown = DISPLAY,
 ) -> None:
     """Simulate controls of a rig, and write their motion as animation curves to edit.
@@ -103,18 +104,18 @@ def curves(
     Parameters
     ----------
     source
-        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, or the .json of a small one), a body
-        model (.npz .pkl), a model (.supple), or arm, x, bear, gorilla, elephant, sumo, hand or
-        human.
+        A character (.glb .gltf .vrm .usd .usda .usdc .usdz, .blend and .fbx through Blender, or the
+        .json of a small one), a body model (.npz .pkl), a model (.supple), or arm, x, bear,
+        gorilla, elephant, sumo, hand or human.
         Curves of an earlier run are replaced.
     output
-        By default NAME_curves with the source's extension (.glb, .usd…): the same file with new
-        keys on free channels only. .bvh has the skeleton's motion; .csv and .json have curves of
-        any rig.
+        By default NAME_curves with the source's extension (.glb, .blend, .fbx, .usd…): the same
+        file with new keys on free channels only. .bvh has the skeleton's motion; .csv and .json
+        have curves of any rig.
     """
     from supple.app.curve_making import run_curves
 
-    display.show(run_curves(source, output, options, quiet=display.silent))
+    display.show(run_curves(source, output, options, touch, quiet=display.silent))
 
 
 def view(

@@ -71,6 +71,10 @@ class FleshOptions:
     """Controls that physics moves, for rig-space: names of parameters or joints with wildcards,
     such as 'tail*' belly; a .txt file with one name per line; or auto, the default: all that move
     flesh and that no motion keys."""
+    bounds: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
+    """Bounds of free controls, for rig-space: LOWER,UPPER for all, or by name, such as
+    'belly*=-1,1; cheek*=-0.5,1'. By default weights of shapes stay between 0 and 1, or in the range
+    of the motions, so that a shape for down without one for up moves only down."""
     poses: Words = None
     """Example poses: how many to choose from the motions; auto, as many as needed; or frames of
     motions, such as Run:12 Idle:0."""
@@ -126,11 +130,18 @@ class CurvePlayOptions(PlayOptions):
     blend: float | None = None
     """Seconds in which curves fade in and out at both ends; by default 0.25 where a part of a clip
     begins or ends inside it."""
-    smooth: float = 0.0
-    """Smoothing in seconds: swings of this period are halved, faster ones vanish; 0.08 removes
-    trembling."""
+    smooth: float = 0.08
+    """Smoothing in seconds: swings of this period are halved, faster ones vanish, which frames
+    cannot show; 0 keeps all."""
     strength: float = 1.0
     """Factor on the simulated motion that is added: 0.5 for half, 2 for twice as much."""
+    solver: str | None = None
+    """Solver of rig-space: condensed, the default; rsp, of Hahn et al. 2012; or iv1-je1, iv1-je2,
+    iv2-je1, iv2-je2, of Hahn et al. 2013."""
+    deferral: float | None = None
+    """Energy in J/kg of a rig's nonlinearity in a step up to which its Jacobian is kept: 0 for a
+    new Jacobian at every iteration; by default 0.00001 for rigs without analytic derivatives, and
+    0 for others."""
 
 
 def option_values(record: type, options: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -24,6 +24,10 @@ TrackPath = Literal["rotation", "translation", "scale", "weights"]
 KEYS = ("every", "linear", "spline")
 #: Most choices of keys: several channels together may move the skin farther than each alone.
 MOST_TRIES = 6
+#: Ratio of errors with more and with fewer keys above which fewer are better.
+GAIN = 0.85
+#: Largest default error as a fraction of the size, and of the largest motion, and the least one.
+USUAL_ERROR, OF_MOTION, LEAST_ERROR = 2e-3, 0.1, 1e-5
 #: Lower bound of a control's reach, as a fraction of the size.
 LEAST_REACH = 1e-3
 
@@ -56,23 +60,23 @@ class ValueTrack:
             rotation=is_rotation,
             closed=curves.loop,
             kept=self._cuts(curves),
+            allowed=curves.keyable(self.times),
         )
 
     def bounded_keys(self, metres: float, kind: KeyKind, curves: FreeCurves) -> Keys:
-        """Return keys of weights: linear keys if a spline's control points, which bound the curve,
-        would leave the range 0 to 1 of the samples.
+        """Return keys of weights. If the samples are within 0 to 1, so are a spline's control
+        points, which bound the curve: tangents that are too steep become less steep.
         """
         keys = self.keys(metres, kind, curves)
         inside = self.values.min() >= 0 and self.values.max() <= 1
         if keys.tangents is None or not inside or len(keys) < 2:
             return keys
         third = np.diff(keys.times)[:, None] / 3
-        after = keys.values[:-1] + third * keys.tangents[:-1]
-        before = keys.values[1:] - third * keys.tangents[1:]
-        points = np.concatenate([after, before])
-        if points.min() >= 0 and points.max() <= 1:
-            return keys
-        return self.keys(metres, "linear", curves)
+        low, high = np.full_like(keys.values, -np.inf), np.full_like(keys.values, np.inf)
+        low[:-1], high[:-1] = -keys.values[:-1] / third, (1 - keys.values[:-1]) / third
+        np.maximum(low[1:], (keys.values[1:] - 1) / third, out=low[1:])
+        np.minimum(high[1:], keys.values[1:] / third, out=high[1:])
+        return replace(keys, tangents=np.clip(keys.tangents, low, high))
 
     def _cuts(self, curves: FreeCurves) -> Iterable[int]:
         for cut in curves.cuts:
@@ -99,17 +103,40 @@ def within_error(
     metres, a result and its error; the last of both are returned.
     """
     metres = error * curves.character.surface.size
+    best: tuple[Result, float] | None = None
     for _ in range(MOST_TRIES):
         result, reached = attempt(metres)
+        if best is not None and reached > GAIN * best[1]:
+            return best  # more keys on frames do not help between frames
+        best = result, reached
         if reached <= error or kind == "every":
             break
         metres *= min(0.6, 0.8 * error / reached)
-    return result, reached
+    assert best is not None
+    return best
 
 
 def checked_keys(kind: str) -> KeyKind:
     """Return the kind of keys; SuppleError if it is unknown."""
     return checked_choice("kind of keys", kind, KEYS)  # type: ignore[return-value]
+
+
+def sampled_curves(curves: FreeCurves, kind: KeyKind) -> FreeCurves:
+    """Return the samples of curves to make keys from: for splines also those between frames."""
+    return curves.fine if kind == "spline" and curves.fine is not None else curves
+
+
+def error_of(error: float | None, curves: FreeCurves) -> float:
+    """Return an error as a fraction of the size, by default 0.002, or a tenth of the largest motion
+    that is added, if that is less.
+    """
+    if error is not None:
+        return checked_error(error)
+    return (
+        min(USUAL_ERROR, max(OF_MOTION * curves.moves, LEAST_ERROR))
+        if curves.moves
+        else USUAL_ERROR
+    )
 
 
 def checked_error(error: float) -> float:
@@ -151,23 +178,25 @@ def write_json_curves(
     path: str | Path,
     curves: FreeCurves,
     *,
-    keys: KeyKind = "linear",
-    error: float = 0.0005,
+    keys: KeyKind = "spline",
+    error: float | None = None,
     additive: bool = False,
 ) -> dict[str, Any]:
     """Write keys of each free parameter, in the units of `write_csv_curves`.
 
     ``curves`` in the file has ``parameter``, ``unit``, ``rest``, ``times`` and ``values`` of each,
     and ``tangents``, slopes per second, for cubic Hermite splines. `keys` is ``"every"`` frame, or
-    as few as keep the skin within `error`, a fraction of the size (``"linear"`` or ``"spline"``).
+    as few as keep the skin within `error`, a fraction of the size (``"linear"`` or ``"spline"``;
+    see `error_of`).
     """
-    kind, tolerance = checked_keys(keys), checked_error(error)
+    kind, tolerance = checked_keys(keys), error_of(error, curves)
+    samples = sampled_curves(curves, kind)
 
     def attempt(metres: float) -> tuple[list[Keys], float]:
-        chosen = _keys(curves, metres, kind, additive)
-        return chosen, _error(curves, chosen, additive)
+        chosen = _keys(samples, metres, kind, additive)
+        return chosen, _error(samples, chosen, additive)
 
-    chosen, reached = within_error(curves, tolerance, kind, attempt)
+    chosen, reached = within_error(samples, tolerance, kind, attempt)
     rig = curves.character.rig
     entries = []
     for name, column, curve in zip(curves.free, curves.columns, chosen, strict=True):
@@ -195,6 +224,9 @@ def write_json_curves(
         "n_keys": sum(map(len, chosen)),
         "n_samples": curves.n_frames * len(entries),
         "error": reached,
+        "key_times": {
+            name: keys.times.tolist() for name, keys in zip(curves.free, chosen, strict=True)
+        },
         "bytes": len(data),
     }
 

@@ -247,6 +247,11 @@ FREE_CURVES = FormatTable(
             remover="supple.formats.gltf.write.source_file:remove_gltf_curves",
         ),
         CurveFormat(
+            BLENDER_SUFFIXES,
+            "supple.formats.blender.blend_file:write_blend_curves",
+            remover="supple.formats.blender.blend_file:remove_blend_curves",
+        ),
+        CurveFormat(
             USD_SUFFIXES,
             "supple.formats.usd.write.animation_layer:write_usd_curves",
             remover="supple.formats.usd.originals:remove_usd_curves",

@@ -55,7 +55,7 @@ def save(
         Options of the format, such as ``with_obstacles=True`` to write obstacles and objects into
         glTF and USD: see ``write_gltf``, ``write_usd``, ``write_point_cache`` and so on.
         Curves have ``keys`` ("every", "linear" or "spline") and ``additive``, and are saved as
-        ``.glb``, ``.gltf``, ``.usd…``, ``.bvh``, ``.csv`` and ``.json``.
+        ``.glb``, ``.gltf``, ``.usd…``, ``.blend``, ``.fbx``, ``.bvh``, ``.csv`` and ``.json``.
 
     Returns
     -------

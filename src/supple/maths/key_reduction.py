@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
-from supple.arrays import Floats
+from supple.arrays import Bools, Floats
 from supple.errors import SuppleError
 from supple.maths.rotations import continuous, slerp
 
@@ -80,6 +80,7 @@ def reduced_keys(
     rotation: bool = False,
     closed: bool = False,
     kept: Iterable[int] = (),
+    allowed: ArrayLike | None = None,
 ) -> Keys:
     """Choose keys among samples whose interpolation is within a tolerance of all samples.
 
@@ -99,6 +100,9 @@ def reduced_keys(
         Whether the curve is periodic; slopes of splines then are, too.
     kept
         Samples that must be keys. Two consecutive samples are a cut; each side has its own spline.
+    allowed
+        Mask (t,) of the samples that may be keys, such as those on frames; by default all. Between
+        two consecutive ones the distance may be larger.
 
     Examples
     --------
@@ -118,13 +122,14 @@ def reduced_keys(
     if not (np.isfinite(within).all() and (within >= 0).all()):
         raise SuppleError(f"tolerance is {tolerance!r}; use 0 or more")
     fixed = sorted({0, len(t) - 1, *(int(k) for k in kept)})
+    may_be = np.ones(len(t), bool) if allowed is None else np.asarray(allowed, bool)
     slopes = _slopes(t, x, fixed, closed) if kind == "spline" and len(t) > 1 else None
     samples = Keys(t, x, slopes, rotation)
     if kind == "every" or len(t) < 3:
         return samples
     floor = ROUNDING * np.abs(x).max(axis=0)
     limit = np.maximum(within, floor.max()) if rotation else np.maximum(within, floor)
-    chosen = _thinned(samples, _divided(samples, fixed, limit), set(fixed), limit)
+    chosen = _thinned(samples, _divided(samples, fixed, limit, may_be), set(fixed), limit)
     return Keys(t[chosen], x[chosen], None if slopes is None else slopes[chosen], rotation)
 
 
@@ -182,18 +187,23 @@ def _errors(samples: Keys, a: int, b: int, limit: Floats) -> Floats:
     return np.asarray(off.max(axis=1, initial=0.0))
 
 
-def _divided(samples: Keys, fixed: list[int], limit: Floats) -> list[int]:
-    """Return indices of keys: add the worst sample until all are in `limit` (Douglas-Peucker)."""
+def _divided(samples: Keys, fixed: list[int], limit: Floats, allowed: Bools) -> list[int]:
+    """Return indices of keys: add the allowed sample next to the worst one until all samples are in
+    `limit` (Douglas-Peucker), or no allowed one is left.
+    """
     chosen, waiting = set(fixed), list(itertools.pairwise(fixed))
+    places = np.flatnonzero(allowed)
     while waiting:
         a, b = waiting.pop()
-        if b - a < 2:
+        between = places[np.searchsorted(places, a, "right") : np.searchsorted(places, b)]
+        if not len(between):
             continue
         errors = _errors(samples, a, b, limit)
         worst = int(np.argmax(errors))
         if errors[worst] > 1:
-            chosen.add(a + 1 + worst)
-            waiting += [(a, a + 1 + worst), (a + 1 + worst, b)]
+            key = int(between[np.argmin(np.abs(between - (a + 1 + worst)))])
+            chosen.add(key)
+            waiting += [(a, key), (key, b)]
     return sorted(chosen)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_array, checked_number
 from supple.errors import SuppleError
+from supple.maths.curves import Curve
 from supple.maths.rotations import exponential, inverse, logarithm, multiply
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
@@ -63,6 +65,11 @@ class FreeCurves(Motion):
         First and last second of the whole clip, of which this may be a part.
     report
         Settings and results of the simulation, as plain values for JSON.
+    fine
+        The same curves with samples between the frames, from which splines get their slopes; None
+        if there are none.
+    stride
+        Samples per frame: keys are at multiples of it. 1, except in `fine`.
     """
 
     character: Character = None  # type: ignore[assignment]
@@ -71,6 +78,8 @@ class FreeCurves(Motion):
     loop: bool = False
     span: tuple[float, float] = (0.0, 0.0)
     report: dict[str, Any] = field(default_factory=dict)
+    fine: FreeCurves | None = None
+    stride: int = 1
 
     def __init__(
         self,
@@ -82,6 +91,8 @@ class FreeCurves(Motion):
         loop: bool = False,
         span: tuple[float, float] | None = None,
         report: dict[str, Any] | None = None,
+        fine: FreeCurves | None = None,
+        stride: int = 1,
     ) -> None:
         super().__init__(motion.times, poses, motion.roots, motion.name, motion.cuts)
         keyed = checked_array("poses of the rig alone", motion.poses, self.poses.shape)
@@ -91,11 +102,41 @@ class FreeCurves(Motion):
             raise SuppleError(f'{character.name}: the rig has no parameter "{missing[0]}"')
         clip = (float(motion.times[0]), float(motion.times[-1])) if span is None else span
         vars(self).update(character=character, free=tuple(free), keyed=keyed, loop=bool(loop))
-        vars(self).update(span=clip, report=dict(report or {}))
+        vars(self).update(span=clip, report=dict(report or {}), fine=fine, stride=stride)
 
     def __repr__(self) -> str:
         count, name = len(self.free), self.name
         return f'FreeCurves("{name}", {count} free, {self.n_frames} frames, {self.duration:.3g} s)'
+
+    @property
+    def moves(self) -> float:
+        """Largest motion of the skin that is added, as a fraction of the size: by each parameter
+        alone, linearised at rest.
+        """
+        largest = float((np.abs(self.added) * self.reach).max(initial=0.0))
+        return largest / max(self.character.surface.size, 1e-30)
+
+    def keyable(self, times: Floats) -> Bools:
+        """Return a mask (t,) of the times that may have keys: all but those between frames."""
+        if self.stride == 1:
+            return np.ones(len(times), bool)
+        place = np.clip(np.searchsorted(self.times, times - 1e-6), 0, len(self.times) - 1)
+        sampled = np.abs(self.times[place] - times) < 1e-6 * np.maximum(1.0, np.abs(times))
+        return np.asarray(~sampled | (place % self.stride == 0) | (place == len(self.times) - 1))
+
+    def smooth_between(self, samples: Floats) -> Floats:
+        """Return samples (t, …) of which those between frames are on C² splines through the frames.
+
+        Linear interpolation of keys has kinks at frames, which splines need not follow.
+        """
+        smooth = np.array(samples, np.float64)
+        ends = [0, *self.cuts, len(self.times)]
+        for first, last in pairwise(ends if self.stride > 1 else ()):
+            shot = slice(first, last)
+            on = np.flatnonzero(np.arange(len(self.times)) % self.stride == 0)
+            on = np.union1d(on[(on >= first) & (on < last)], [first, last - 1])
+            smooth[shot] = Curve(self.times[on], smooth[on])(self.times[shot])
+        return smooth
 
     @cached_property
     def columns(self) -> Ints:
@@ -171,7 +212,9 @@ class FreeCurves(Motion):
             if is_weight and both.min() >= -ROUNDING and both.max() <= 1 + ROUNDING:
                 poses[:, column] = np.clip(poses[:, column], 0, 1)
         settings: dict[str, Any] = {"loop": self.loop, "span": self.span, "report": self.report}
-        return FreeCurves(self.character, self.free, self.motion, poses, **settings)
+        settings |= {"stride": self.stride}
+        fine = None if self.fine is None else self.fine.scaled(strength)
+        return FreeCurves(self.character, self.free, self.motion, poses, fine=fine, **settings)
 
     def over(self, poses: Floats) -> Floats:
         """Add the differences from the keys to other poses (t, s), as an additive clip.

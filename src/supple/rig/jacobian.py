@@ -15,6 +15,8 @@ from supple.rig.protocol import Rig, optional_method
 
 #: Step of central differences; their relative error is of order 1e-10.
 STEP = 1e-5
+#: Step of second differences.
+SECOND_STEP = 1e-4
 
 
 @runtime_checkable
@@ -100,6 +102,7 @@ class DifferencedJacobian:
     """Jacobian of any rig by central differences: two placements for each parameter."""
 
     affine = False
+    differenced = True
 
     def __init__(self, rig: Rig, entries: Ints, vertices: Ints | None = None) -> None:
         self._placement = placement(rig, vertices)
@@ -122,6 +125,7 @@ class DifferencedLink:
     """
 
     affine = straight = False
+    differenced = True
 
     def __init__(self, placed: DeformingPlacement, entries: Ints) -> None:
         self._placed, self._entries = placed, entries
@@ -164,3 +168,17 @@ def _write_differences(
         pose[entry] = value
         np.subtract(ahead, behind, out=ahead)
         np.multiply(ahead, 0.5 / STEP, out=out[:, :, column])
+
+
+def second_differences(function: Callable[[Floats], float], p: Floats) -> Floats:
+    """Return the Hessian (k, k) of a function of parameters p (k,): two values for each pair."""
+    k, h = len(p), SECOND_STEP
+    steps, terms, here = h * np.eye(k), np.zeros((k, k)), function(p)
+    ahead, behind = ([function(p + sign * step) for step in steps] for sign in (1, -1))
+    for i in range(k):
+        terms[i, i] = ahead[i] - 2 * here + behind[i]
+        for j in range(i):
+            both = function(p + steps[i] + steps[j]) + function(p - steps[i] - steps[j])
+            alone = ahead[i] + ahead[j] + behind[i] + behind[j]
+            terms[i, j] = terms[j, i] = 0.5 * (both + 2 * here - alone)
+    return terms / h**2

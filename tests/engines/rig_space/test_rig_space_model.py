@@ -26,7 +26,7 @@ from supple.engines.rig_space.simulator import RigSpaceSimulator
 from supple.errors import FormatError, SuppleError, SuppleWarning
 from supple.rig.character import Character
 from supple.rig.deformers.blend_shapes import BlendShapeRig
-from supple.rig.protocol import Parameter
+from supple.rig.protocol import FunctionRig, Parameter
 from supple.rig.skeleton.joint_pose import JointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skinning import SkinnedRig
@@ -72,6 +72,17 @@ def test_shapes_that_no_motion_keys_are_free():
     keyed[:, 2] = np.linspace(0, 1, len(keyed))
     moved = replace(plain, motions={"bend": motion_of(keyed, "bend")})
     assert named(moved) == {f"bump{k}" for k in range(6) if k != 1}
+
+
+def test_gaze_lids_and_jaw_are_not_free_by_themselves_but_cheeks_are():
+    plain = belly((6, 4, 4), 6)
+    names = ["eyeBlink_L", "eyeLookIn_L", "browDown_L", "jawOpen", "cheekSquint_L", "belly"]
+    shapes = [each for each in plain.rig.parameters if each.name.startswith("bump")]
+    renamed = dict(zip((each.name for each in shapes), names, strict=True))
+    parameters = [replace(p, name=renamed.get(p.name, p.name)) for p in plain.rig.parameters]
+    face = replace(plain, rig=FunctionRig(plain.rig, parameters, plain.rig.n_vertices))
+    assert named(face) == {"cheekSquint_L", "belly"}
+    assert named(face, "eye*") == {"eyeBlink_L", "eyeLookIn_L"}
 
 
 def test_a_joint_s_name_means_its_angles_and_a_channel_only_that():

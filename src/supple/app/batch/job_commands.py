@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from supple.app.contact_options import ContactOptions
+from supple.app.contact_options import ContactOptions, ObstacleOptions
 from supple.app.options import BakeOptions, BuildOptions, CurveOptions
 from supple.checks import shown
 from supple.engines.options import SourceOptions
@@ -39,7 +39,7 @@ _PLAYED = {
     *("report", "readings", "keys", "strength", "additive", "blend", "smooth", "settle", "damping"),
     *("follow", "firmness", "tolerance", "plot", "page", "obstacle", "object", "ground"),
     *("friction", "gravity", "tracking", "root", "self-contact", "joint-limits", "motion", "swing"),
-    *("with-obstacles", "video", "video-size", "video-show"),
+    *("with-obstacles", "video", "video-size", "video-show", "solver", "deferral"),
 }
 #: Largest number of characters in the arguments of one option, and largest integer.
 _LONGEST = 10_000
@@ -81,6 +81,7 @@ def curves(
     *,
     output: Path,
     options: Annotated[CurveOptions | None, Parameter(name="*")] = None,
+    touch: Annotated[ObstacleOptions | None, Parameter(name="*")] = None,
     pictures: Pictures = None,
 ) -> dict[str, Any]:
     """Run `supple curves`."""
@@ -92,7 +93,7 @@ def curves(
         if pictures is not None:
             pictures.append(baked_thumbnail([result.baked()]))
 
-    return run_curves(source, output, options, quiet=True, look=look)
+    return run_curves(source, output, options, touch, quiet=True, look=look)
 
 
 @commands.command

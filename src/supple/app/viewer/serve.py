@@ -21,7 +21,8 @@ from supple.app.viewer.session.body_actor import BodyActor
 from supple.app.viewer.session.body_sketch import BodySketch
 from supple.app.viewer.session.character_actor import CharacterActor
 from supple.app.viewer.session.session import Actor, Session
-from supple.engines.engine import engine_named
+from supple.engines.engine import Engine, engine_named
+from supple.engines.options import without_none
 from supple.errors import SuppleError
 from supple.playback.bake_plan import bake_plan
 from supple.playback.character_models import PreparedModel, prepared_model, stepped_by
@@ -66,8 +67,10 @@ def run_view(
         _check_body_options(given, options, touch, folder)
     else:
         row = engine_named(options.engine, "character")
-        if options.free is not None and "free" not in row.build_options:
-            raise SuppleError(f"--free: {row.name} has no free controls; use --engine rig-space")
+        for name in ("free", "bounds"):
+            if getattr(options, name) is not None and name not in row.build_options:
+                what = f"--{name}: {row.name} has no free controls"
+                raise SuppleError(f"{what}; use --engine rig-space")
         if not (target.is_dir() and os.access(target, os.W_OK)):
             raise SuppleError(
                 f"{target}: cannot save recordings there; use --folder with a writable one"
@@ -119,6 +122,15 @@ def _check_body_options(
         raise SuppleError(f"{given}: is an elastic body; {names[0]} is for characters")
 
 
+def _stepping(options: ViewOptions, touch: ContactOptions, row: Engine) -> dict[str, Any]:
+    """Return the given options for the simulator of an engine; refuse those that it lacks."""
+    given = without_none({name: getattr(options, name) for name in ("solver", "deferral")})
+    for name in given:
+        if name not in row.step_options:
+            raise SuppleError(f"--{name}: {row.name} has no such option; use --engine rig-space")
+    return given | touch.stepping(row)
+
+
 def _character(
     given: str, options: ViewOptions, touch: ContactOptions, quiet: bool
 ) -> CharacterActor:
@@ -131,11 +143,11 @@ def _character(
         values = flesh_values(source, options, options.model)
         row = engine_named(options.engine, "character")
         built = options.model is None and source.model is None
-        simulation = touch.stepping(row) if built else {}
+        simulation = _stepping(options, touch, row) if built else {}
     ready = command_model(given, source, options, row.name, quiet=quiet, values=values)
     if not built:  # a model file determines the engine
         row = stepped_by(row, ready.model)
-        simulation = touch.stepping(row)
+        simulation = _stepping(options, touch, row)
     simulation = placed_options(simulation, plan.place_of(source.character))
     with working("starting", quiet):
         flesh: dict[str, Any] = {"engine": row.name, "flesh": options.flesh}

@@ -36,7 +36,12 @@ from supple.engines.rig_space.flesh_rig import (
     VertexRotations,
     affine_entries,
 )
-from supple.engines.rig_space.free_parameters import Free, entries_by_pattern, free_entries
+from supple.engines.rig_space.free_parameters import (
+    Free,
+    entries_by_pattern,
+    free_entries,
+    is_soft_part,
+)
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.state_cubature import train_cubature
 from supple.errors import SuppleError
@@ -68,9 +73,9 @@ RINGS = 2
 SNAPSHOTS = 96
 #: Number of cubature tets: a base, plus some per coordinate.
 FEWEST_TETS, TETS_PER_COORDINATE = 288, 2
-#: Largest flesh share φ of skin that a free shape moves, and the relative displacement from which
-#: it applies.
-SHARE, FULL = 0.5, 0.5
+#: Largest flesh share φ of skin that a free shape moves; of cheeks, lips, bellies and the like; and
+#: the relative displacement from which it applies.
+SHARE, SOFT_SHARE, FULL = 0.5, 0.95, 0.5
 
 
 def build(
@@ -292,7 +297,8 @@ def shaped_flesh(character: Character, entries: Ints) -> Character:
         rig_jacobian(rig, np.array([entry])).evaluate(rest, column)
         distances = np.linalg.norm(column[:, :, 0], axis=1)
         relative = distances / max(float(distances.max()), 1e-300)
-        np.maximum(flesh, SHARE * np.minimum(relative / FULL, 1.0), out=flesh)
+        share = SOFT_SHARE if is_soft_part(rig.parameters[entry].name) else SHARE
+        np.maximum(flesh, share * np.minimum(relative / FULL, 1.0), out=flesh)
     painted = dict(character.painted)
     flesh *= 1 - np.asarray(painted.get("rigid", 0.0))  # painted as rigid
     painted["flesh"] = np.maximum(painted.get("flesh", 0.0), flesh)

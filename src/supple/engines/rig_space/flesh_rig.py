@@ -55,6 +55,8 @@ class FleshRig:
         )
         self._pose = np.array(rig.rest_pose, np.float64)
         self._moved = self._pose.copy()
+        #: Whether derivatives are finite differences, which take many evaluations of the rig.
+        self.differenced = bool(getattr(self._jacobian, "differenced", False))
         self.key = np.empty((self._placement.n_points, 3))
         self.positions, self._bare = np.empty((2, *self.key.shape))
         self._placed = False
@@ -115,6 +117,50 @@ class FleshRig:
         self._jacobian.evaluate(pose, self.jacobian)
         if len(self._columns) and len(self._held):
             _clear(self.jacobian, self._held, self._columns)
+
+
+class LinearisedRig(FleshRig):
+    """Rig that is linearised at given offsets with a kept Jacobian (hahn2013 §4.1 and §4.3).
+
+    Between `linearise` and `move_exactly`, `move` evaluates the rig nowhere.
+    """
+
+    def __init__(
+        self,
+        rig: Rig,
+        entries: Ints,
+        held: Ints,
+        vertices: Ints | None = None,
+        *,
+        differences: bool = False,
+    ) -> None:
+        super().__init__(rig, entries, held, vertices, differences=differences)
+        self._base, self._offsets = np.zeros_like(self.key), np.zeros(len(self.entries))
+        self.linear, self.has_jacobian = False, False
+
+    def move(self, away: Floats, *, jacobian: bool = True) -> None:
+        """Set `positions` at offsets `away` (k,), and optionally `jacobian` unless linearised."""
+        if not self.linear:
+            super().move(away, jacobian=jacobian)
+            return
+        self.positions[:] = self._base
+        _add_columns(self.jacobian, away - self._offsets, self.positions)
+
+    def move_exactly(self, away: Floats, *, jacobian: bool = False) -> None:
+        """Set `positions`, and optionally `jacobian`, by evaluations of the rig."""
+        self.linear = False
+        super().move(away, jacobian=jacobian)
+        self.has_jacobian |= jacobian
+
+    def linearise(self, away: Floats) -> None:
+        """Linearise at offsets `away` (k,), at which `positions` are exact."""
+        self._base[:], self._offsets[:], self.linear = self.positions, away, True
+
+    def predicted(self, start: Floats, offsets: Floats, away: Floats) -> Floats:
+        """Return the positions at `away` (k,) of the linearisation at `offsets`, `start` (n, 3)."""
+        result = start.copy()
+        _add_columns(self.jacobian, away - offsets, result)
+        return result
 
 
 @compiled_sums

@@ -33,6 +33,15 @@ LARGEST_CHAIN, LEAST_CHAIN = 0.5, 0.005
 #: Roles of joints that hang loose, and words in other names.
 LOOSE = ("soft", "ear", "tail")
 LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
+#: Words in names of face shapes that muscles or bones move, not flesh: gaze, lids, brows, jaw,
+#: speech and whole expressions. Words of soft parts precede them: cheekSquint is a cheek.
+MUSCLES = re.compile(
+    "eye|look|blink|gaze|pupil|squint|brow|jaw|tongue|teeth|nose|sneer|viseme|vrc"
+    "|^(aa|ih|ou|ee|oh|[aiueo]|joy|angry|anger|sorrow|fun|sad|happy|surprised?|relaxed|neutral)$"
+)
+SOFT_PARTS = re.compile(
+    "cheek|jowl|lip|mouth|chin|bell(y|ies)|stomach|waist|breast|chest|fat|double"
+)
 #: Channels of a joint: endings of names.
 ROTATIONS, OTHERS = (".rx", ".ry", ".rz"), (".tx", ".ty", ".tz", ".sx", ".sy", ".sz")
 ANY_CHANNEL = (".*", ".r?", ".t?", ".s?", ".r*", ".t*", ".s*")
@@ -52,8 +61,9 @@ def free_entries(character: Character, free: Free = "auto") -> Ints:
         Character whose motions determine the keyed parameters.
     free
         Names of parameters or joints, with ``*`` as a wildcard; a joint's name means its three
-        angles. ``"auto"``: weights of shapes that no motion keys, and chains of joints (tails,
-        ears, hair) without any key. Parameters that move no skin are never free.
+        angles. ``"auto"``: weights of shapes that no motion keys, except gaze, lids, jaw and speech
+        (`MUSCLES`), and chains of joints (tails, ears, hair) without any key. Parameters that move
+        no skin are never free.
 
     Raises
     ------
@@ -153,9 +163,24 @@ def _unkeyed(character: Character, moving: Bools) -> Ints:
     if core is not None:
         jointed[core.entries] = True
     free = moving & ~keyed & ~jointed
+    free &= np.array([_may_hang(parameter.name) for parameter in rig.parameters], bool)
     if core is not None and motions:  # posed joints are unknown without motions
         free |= moving & _loose_joints(core, keyed)
     return np.flatnonzero(free)
+
+
+def is_soft_part(name: str) -> bool:
+    """Return whether a shape's name is that of a soft part, such as a cheek or a belly."""
+    return SOFT_PARTS.search(_shape_name(name)) is not None
+
+
+def _may_hang(name: str) -> bool:
+    """Return whether a shape may be of flesh, by its name."""
+    return is_soft_part(name) or not MUSCLES.search(_shape_name(name))
+
+
+def _shape_name(name: str) -> str:
+    return name.rpartition(".")[2].casefold()
 
 
 def _loose_joints(core: SkinnedCore, keyed: Bools) -> Bools:

@@ -15,7 +15,12 @@ from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.common.model_file import SURFACE, MaterialField, Rigs, StoredModel
 from supple.engines.rig_space.condensation import Condensation, interior_vertices, moved_vertices
-from supple.engines.rig_space.flesh_rig import CorotatedFlesh, FleshRig, VertexRotations
+from supple.engines.rig_space.flesh_rig import (
+    CorotatedFlesh,
+    FleshRig,
+    LinearisedRig,
+    VertexRotations,
+)
 from supple.engines.rig_space.state_cubature import RigCubature
 from supple.errors import FormatError
 from supple.mesh.surface import SurfaceMesh
@@ -82,6 +87,10 @@ RIG_SPACE_SCHEMA: tuple[Field, ...] = (
     ),
     Motions("motions"),
 )
+
+
+#: Volume of a tet at a key pose, relative to rest, below which the key pose flattens it.
+FLATTENED = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,6 +162,13 @@ class RigSpaceModel(StoredModel):
         return ElasticBody(self.mesh, self.material)
 
     @cached_property
+    def posed_body(self) -> ElasticBody:
+        """The same body; tets that a key pose flattens or inverts are left out."""
+        body = ElasticBody(self.mesh, self.material)
+        body.leave_out(FLATTENED)
+        return body
+
+    @cached_property
     def interior(self) -> Ints:
         """(q,) tet vertices that are neither on the boundary nor in bone, ascending."""
         return interior_vertices(self.mesh, self.held)
@@ -193,20 +209,30 @@ class RigSpaceModel(StoredModel):
         """Vertices of `moving_tets`, ascending."""
         return np.unique(self.mesh.tets[self.moving_tets])
 
-    def flesh(self, vertices: Ints | None = None) -> CorotatedFlesh:
+    def flesh(
+        self,
+        vertices: Ints | None = None,
+        *,
+        linearised: bool = False,
+        differences: bool = False,
+    ) -> CorotatedFlesh:
         """Return the flesh as a function of free parameters, with separate scratch memory.
 
         Parameters
         ----------
         vertices
             Tet vertices to place, `active` or more; all by default.
+        linearised, differences
+            Whether its rig is a `LinearisedRig`, and has Jacobians by finite differences.
         """
         every = np.arange(len(self.mesh.vertices))
         listed = every if vertices is None else vertices
         positions = np.zeros(len(every), np.int64)
         positions[listed] = np.arange(len(listed))
         held = positions[np.intersect1d(self.held, listed)]
-        rig = FleshRig(self.tet_rig, self.entries, held, None if vertices is None else listed)
+        make = LinearisedRig if linearised else FleshRig
+        some = None if vertices is None else listed
+        rig = make(self.tet_rig, self.entries, held, some, differences=differences)
         inside = np.isin(self.interior, listed) & self.condensed.corrections.any(axis=(1, 2))
         rotations = VertexRotations(self.mesh, self.interior[inside]).among(positions)
         corrections = self.condensed.corrections[inside]

@@ -33,6 +33,7 @@ from supple.engines.rig_space.free_parameters import PerParameter, tuned_springs
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.skin_push import FrictionStart, SkinPush, elastic_energy, holding_work
 from supple.engines.rig_space.solvers.condensed import CondensedSolver
+from supple.engines.rig_space.solvers.deferred import checked_deferral
 from supple.engines.rig_space.solvers.paper_solvers import LinearRigSolver, RigSpacePhysics
 from supple.engines.rig_space.solvers.stage_problem import SolverReport, Springs, StageProblem
 from supple.errors import SuppleError
@@ -58,8 +59,10 @@ _IV = {name: partial(LinearRigSolver, **options) for name, options in _LINEAR.it
 SOLVERS: dict[str, Callable[..., Any]] = {
     "condensed": CondensedSolver,
     "condensed-all-tets": partial(CondensedSolver, exact=True),
+    "condensed-differences": partial(CondensedSolver, differences=True),
     "rsp": RigSpacePhysics,
     "rsp-differences": partial(RigSpacePhysics, differences=True),
+    "rsp-second": partial(RigSpacePhysics, differences=True, second=True),
     **_IV,
     **{f"{name}-differences": partial(_IV[name], differences=True) for name in list(_IV)[:4]},
     "iv1": _IV["iv1-je1"],
@@ -68,7 +71,6 @@ SOLVERS: dict[str, Callable[..., Any]] = {
     "je2": _IV["iv2-je2"],
 }
 
-#: Report of one step.
 RigSpaceStep = CharacterStep
 
 
@@ -81,6 +83,7 @@ class RigSpaceOptions(OptionRecord):
     tolerance: float | None = None
     integrator: str = "bdf2"
     iterations: int = 2
+    deferral: float | None = None
     alpha: float = 0.5
     beta: float = 0.01
     gravity: ArrayLike = (0.0, -9.81, 0.0)
@@ -105,28 +108,27 @@ class RigSpaceSimulator(ContactSimulator):
     options
         Record of all following options, `RigSpaceOptions`; keywords replace its fields.
     solver
-        ``"condensed"``, the default; or the paper's ``"rsp"``, ``"iv1-je1"``, ``"iv1-je2"``,
-        ``"iv2-je1"``, ``"iv2-je2"``; see `SOLVERS`.
+        ``"condensed"``, the default; or the paper's, such as ``"rsp"``; see `SOLVERS`.
     substep
         Longest internal time step, in s, so that motion is alike at all frame rates.
     tolerance
-        Error of time stepping per second of motion, as a fraction of the body's size; the number of
-        sub-steps is adapted to it, see `supple.engines.rig_space.error_control`. None for sub-steps
-        of length `substep`.
+        Error of time stepping per second of motion, as a fraction of the body's size, to which the
+        number of sub-steps is adapted (`error_control`). None for sub-steps of length `substep`.
     integrator
-        Name of a compiled integrator in `supple.dynamics.INTEGRATORS`; ``"bdf2"`` damps
-        vibrations least.
+        Name of a compiled integrator in `supple.dynamics.INTEGRATORS`; bdf2 damps vibrations least.
     iterations
         Gauss–Newton iterations per sub-step.
+    deferral
+        Bound of kept Jacobians in J/kg, see `solvers.deferred`; 0 for none. By default 1e-5 for
+        rigs without analytic derivatives, and 0 for others.
     alpha, beta
         Damping αM + βK of motion relative to the key, in 1/s and s.
     gravity, gravity_mode
         In m/s²; ``"relative"``: only changes by the root's rotation act, as the sculpted shape
         already sags; ``"absolute"`` or ``"none"``.
     follow
-        κ of springs towards the key, in units of each parameter's stiffness: 1 leaves a third of
-        the motion. A number, or numbers by names and patterns; by default springs with which a
-        joint alone swings at 5 Hz, and 0 for all others.
+        κ of springs towards the key, in units of each stiffness: 1 leaves a third of the motion. A
+        number, or numbers by name; by default a joint alone swings at 5 Hz.
     firmness, damping, mass
         Factors on stiffness, damping and mass of the parameters, likewise.
     displacement_limit
@@ -134,8 +136,7 @@ class RigSpaceSimulator(ContactSimulator):
     obstacles
         Obstacles in the world that push the skin, as far as free parameters can move it.
     friction
-        Coefficient of Coulomb friction on obstacles; 0 for none. Moving `supple.RigidObject`s drag
-        the skin.
+        Coefficient of Coulomb friction on obstacles; 0 for none. Moving objects drag the skin.
     """
 
     @takes_options(RigSpaceOptions, closed=True)
@@ -164,26 +165,27 @@ class RigSpaceSimulator(ContactSimulator):
         self._limit = checked_number("displacement_limit", chosen.displacement_limit)
         if not self._limit > 0:
             raise SuppleError(f"displacement_limit is {self._limit:g}; it must be positive")
-        self._springs = usual_springs(model, chosen.alpha, chosen.beta)
         values = {name: getattr(chosen, name) for name in ("follow", "firmness", "damping", "mass")}
-        self._springs = tuned_springs(self._springs, model, values)
+        usual = usual_springs(model, chosen.alpha, chosen.beta)
+        self._springs = tuned_springs(usual, model, values)
         self._inputs, self._size = CharacterInputs(model), model.mesh.size
         make_solver = SOLVERS[checked_choice("solver", chosen.solver, SOLVERS)]
-        self._solver = make_solver(model, iterations=count)
+        kept = checked_deferral(chosen.deferral)
+        self._solver = make_solver(model, iterations=count, deferral=kept)
         self._masses = model.body.vertex_masses()[self._solver.vertices]
         n = len(self._masses)
         self._world, self._away = History((n, 3)), History((self._solver.size,))
         self._target, self._load, self._placed = np.zeros((3, n, 3))
         self._push, self._contact_push = np.zeros((2, len(model.entries)))
         self._c = np.zeros(self._solver.size)
-        self._skin = placement(model.rig, single=True)
-        self._drawn = np.empty((len(model.surface.vertices), 3), np.float32)
+        self._skin, shape = placement(model.rig, single=True), model.surface.vertices.shape
+        self._drawn = np.empty(shape, np.float32)
         self._watch = InversionWatch(elastic_energy(model))
         self._watched = WatchedTets.of(model.mesh, model.moving_tets, self._solver.vertices)
         self._control: ErrorControl | None = None
         if chosen.tolerance is not None:
-            watched = chosen.tolerance, self._integrator, self._dt, self._size
-            self._control = ErrorControl(*watched, n)
+            given = chosen.tolerance, self._integrator, self._dt, self._size
+            self._control = ErrorControl(*given, n)
         self._skin_push = SkinPush(model)
         self.friction = chosen.friction
         self.obstacles = tuple(obstacles)

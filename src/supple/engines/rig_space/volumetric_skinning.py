@@ -30,6 +30,8 @@ SPARSITY = 1e-4
 #: Newton iterations of an interior in equilibrium, and the change that ends them, as a fraction of
 #: the body's size.
 ITERATIONS, SETTLED = 10, 1e-6
+#: Smallest diagonal of its stiffness where a key pose inverts tets, relative to the largest.
+LEAST_DIAGONAL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +71,17 @@ def volumetric_skinning(model: RigSpaceModel) -> VolumetricSkinning:
 
 
 def trained_skinning(
-    model: RigSpaceModel, examples: Floats, neighbours: int = NEIGHBOURS, *, drop: bool = True
+    model: RigSpaceModel,
+    examples: Floats,
+    neighbours: int = NEIGHBOURS,
+    *,
+    allowed: float = ALLOWED,
+    drop: bool = True,
 ) -> VolumetricSkinning:
     """Fit weights of a model's interior to example shapes (m, n, 3).
 
     `neighbours` is the number of candidate surface vertices of an interior vertex; `drop` removes
-    unnecessary candidates (Algorithm 1).
+    unnecessary candidates (Algorithm 1), up to the error `allowed`, a fraction of the size.
     """
     interior = model.interior
     surface = np.setdiff1d(np.arange(len(model.mesh.vertices)), interior)
@@ -82,7 +89,7 @@ def trained_skinning(
     size, weights, dense = model.mesh.size, [], []
     for row, vertex in enumerate(interior):
         points = examples[:, surface[near[row]]]
-        fits = sparse_weights(points, examples[:, vertex], ALLOWED * size, drop=drop)
+        fits = sparse_weights(points, examples[:, vertex], allowed * size, drop=drop)
         weights.append(fits[0])
         dense.append(fits[1])
     shape = (len(interior), len(surface))
@@ -203,16 +210,21 @@ class StaticInterior:
     """Interior in static equilibrium, q = argmin W(s, q) (hahn2013 eq. 5)."""
 
     def __init__(self, model: RigSpaceModel) -> None:
-        self._body, self._size = model.body, model.mesh.size
+        self._body, self._size = model.posed_body, model.mesh.size
         self._free = (3 * model.interior[:, None] + np.arange(3)).ravel()
         self._matrix = self._body.pattern.zeros()
         if len(self._free):
             self._part = PrincipalSubmatrix(self._matrix, self._free)
-            self._solver = SparseCholesky(self._part.pattern, block=3)
+            pattern = self._part.pattern
+            rows = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+            self._diagonal = np.flatnonzero(pattern.indices == rows)
+            self._solver = SparseCholesky(pattern, block=3)
 
     def _factorise(self, x: Floats, key: Floats) -> None:
         stiffness = self._body.stiffness(x, key, psd=True, out=self._matrix)
         data = self._part.take(stiffness.data).copy()
+        if self._body.left_out:  # vertices whose tets are all left out stay where they are
+            data[self._diagonal] += LEAST_DIAGONAL * data[self._diagonal].max()
         self._solver.factorise(data)
 
     def settle(self, x: Floats, key: Floats) -> None:

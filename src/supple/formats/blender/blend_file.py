@@ -21,10 +21,13 @@ from supple.errors import FormatError, warn
 from supple.formats.blender.blender_process import ask_blender, find_blender
 from supple.formats.file_bytes import read_bytes
 from supple.formats.gltf.read.gltf import GltfSource, read_gltf
+from supple.formats.gltf.write.animation_curves import write_gltf_curves
 from supple.formats.gltf.write.gltf_motion import write_gltf
 from supple.formats.registry import BLENDER_SUFFIXES
+from supple.maths.key_reduction import KeyKind
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
+from supple.rig.free_curves import FreeCurves
 
 #: First bytes of .blend files, plain and compressed.
 BLEND = (b"BLENDER", b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -50,13 +53,18 @@ class BlendSource(GltfSource):
 
 
 def load_blend(
-    path: str | Path, metres_per_unit: float | None = None, *, armature: str | None = None
+    path: str | Path,
+    metres_per_unit: float | None = None,
+    *,
+    armature: str | None = None,
+    curves: bool = True,
 ) -> Character:
     """Read all visible meshes of an armature and its actions (or the scene's frames) through
     Blender.
 
-    `armature` is needed if the file has several. Nothing in the file is executed. Raises
-    SuppleError if Blender is not found or cannot read the file.
+    `armature` is needed if the file has several; without `curves`, layers of curves are muted.
+    Nothing in the file is executed. Raises SuppleError if Blender is not found or cannot read the
+    file.
     """
     path = Path(path)
     data = read_bytes(path, BLENDER_SUFFIXES)
@@ -65,6 +73,7 @@ def load_blend(
     with tempfile.TemporaryDirectory(prefix="supple-sample-") as folder:
         sampled = Path(folder) / "sample.glb"
         request = {"action": "sample", "path": str(path.absolute()), "armature": armature}
+        request["with_curves"] = curves
         answer = ask_blender(blender, path.name, request | {"sample": str(sampled)})
         sample = sampled.read_bytes()
     if metres_per_unit is None and abs(answer["unit"] - 1) > 1e-6:
@@ -150,6 +159,52 @@ def write_blend(
         what = f"modifiers of {listed} are missing, as an .fbx has either shapes or modifiers"
         warn(f"{path.name}: {what}; apply them first, or save as .blend")
     return {**figures, "added": answer["added"], "bytes": path.stat().st_size}
+
+
+def write_blend_curves(
+    path: str | Path,
+    curves: FreeCurves,
+    *,
+    keys: KeyKind | None = None,
+    error: float | None = None,
+) -> dict[str, Any]:
+    """Write curves of a clip into a copy of its .blend or .fbx file.
+
+    A ``.blend`` gets a layer above the clip's action, with the keys `keys` and `error` as for
+    glTF; an ``.fbx``, which has no layers, a key at every frame of the clip's actions. Returns the
+    results of `write_gltf_curves`, and ``added``, the number of channels in Blender.
+    """
+    path = Path(path)
+    check_blend_target(path, curves.character, [curves.name])
+    source: BlendSource = curves.character.source
+    with tempfile.TemporaryDirectory(prefix="supple-curves-") as folder:
+        layer = Path(folder) / "curves.glb"
+        figures = write_gltf_curves(layer, curves, keys=keys, error=error, additive=True)
+        request = {
+            "action": "curves",
+            "path": str(source.path.absolute()),
+            "armature": source.armature,
+            "curves": str(layer),
+            "clip": curves.name,
+        }
+        answer = _written(path, request)
+    figures |= {"animation": curves.name, "new": False, "added": answer["added"]}
+    return {**figures, "bytes": path.stat().st_size}
+
+
+def remove_blend_curves(path: Path, source: Path) -> dict[str, Any]:
+    """Remove layers of curves from a .blend file; FormatError if it has none, and for .fbx."""
+    if source.suffix.lower() != ".blend" or path.suffix.lower() != ".blend":
+        raise FormatError(
+            f"{source.name}: curves in an .fbx are ordinary keys; the file that they were made from"
+            " is unchanged"
+        )
+    _check_kind(source, read_bytes(source, BLENDER_SUFFIXES))
+    request = {"action": "no_curves", "path": str(source.absolute()), "armature": None}
+    answer = _written(path, request)
+    if not answer["removed"]:
+        raise FormatError(f"{source.name}: has no curves of Supple")
+    return {"removed": answer["removed"], "bytes": path.stat().st_size}
 
 
 def _written(path: Path, request: dict[str, Any]) -> dict[str, Any]:

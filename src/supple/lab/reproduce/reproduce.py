@@ -84,7 +84,7 @@ ITEMS = {
     "hahn2013-fig3": Item("hahn2013.figures", "fig3", "errors against rig-space physics"),
     "hahn2013-fig4": Item("hahn2013.figures", "fig4", "a wrestler with and without dynamics"),
     "hahn2013-fig5": Item("hahn2013.figures", "fig5", "energy of skinned interiors"),
-    "hahn2013-skinning": Item("hahn2013.figures", "skinning", "Algorithm 1"),
+    "hahn2013-skinning": Item("hahn2013.algorithm1", "skinning", "Algorithm 1"),
     "hahn2013-jacobians": Item("hahn2013.solvers", "jacobian_updates", "deferred Jacobian updates"),
     "tapia2021-table1": Item("tapia2021.table1_costs", "table1", "the cost of a step"),
     "tapia2021-fig1": Item("tapia2021.contact_figures", "fig1", "soft skeletons"),

@@ -237,6 +237,8 @@ class ChainJacobian:
         entries: Ints,
     ) -> None:
         self._first, self._links, self._placements = first, links, placements
+        #: Whether a link has derivatives by finite differences.
+        self.differenced = any(getattr(each, "differenced", False) for each in (first, *links))
         self._parts = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         link_of = np.searchsorted(ends, entries, side="right") - 1
         self._columns = [np.flatnonzero(link_of == rig) for rig in range(len(placements))]

@@ -224,6 +224,7 @@ class ShepardJacobian:
         needed, self._rows = rig._rows.arrays(vertices)
         self._inner = rig_jacobian(rig.rig, entries, needed.copy())
         self.affine = self._inner.affine
+        self.differenced = getattr(self._inner, "differenced", False)
         self._surface = np.empty((len(needed), 3, len(entries)))
 
     def evaluate(self, pose: Floats, out: Floats) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
@@ -14,6 +15,7 @@ from supple.elastic.assembly import BlockPattern
 from supple.engines.rig_space.flesh_rig import CorotatedFlesh
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.column_spans import column_spans, padded_columns, padded_width
+from supple.engines.rig_space.solvers.deferred import USUAL_ENERGY, DeferredJacobian
 from supple.engines.rig_space.solvers.stage_problem import (
     BoundedSystem,
     SolverReport,
@@ -86,13 +88,23 @@ class SpringMatrices:
 class CondensedSolver:
     """Solver that minimises H(c) of a stage by Gauss–Newton, with cubature of the energy.
 
-    With `exact` the energy is summed over all tets, for tests.
+    With `exact` the energy is summed over all tets, for tests, and with `differences` Jacobians are
+    finite differences. `deferral` is the bound of `DeferredJacobian` in J/kg, 0 for a new Jacobian
+    at every iteration; by default `USUAL_ENERGY` for finite differences, and 0 for others.
     """
 
-    def __init__(self, model: RigSpaceModel, *, iterations: int = 2, exact: bool = False) -> None:
+    def __init__(
+        self,
+        model: RigSpaceModel,
+        *,
+        iterations: int = 2,
+        deferral: float | None = None,
+        exact: bool = False,
+        differences: bool = False,
+    ) -> None:
         self.iterations = iterations
         self.vertices, self._entries = model.active, model.entries
-        flesh = model.flesh(self.vertices)
+        flesh = model.flesh(self.vertices, linearised=True, differences=differences)
         self._rig, self._rotations, self._bends = flesh.rig, flesh.rotations, not flesh.rig.affine
         self.size, self._k = flesh.size, len(model.entries)
         cubature = model.cubature
@@ -111,6 +123,9 @@ class CondensedSolver:
         self._table = ArgumentTable(self._arrays)
         #: (n, 3) flesh in the root's frame after the last call, and at the key pose.
         self.x, self.key = self._arrays.flesh.x, self._rig.key
+        bound = (USUAL_ENERGY if flesh.rig.differenced else 0.0) if deferral is None else deferral
+        kept = DeferredJacobian(cast(Any, flesh.rig), self._arrays.masses, bound)
+        self._deferred = kept if bound > 0 and self._bends else None
         self._shapes = self._rig.rotated_shapes() is not None
         self._system = BoundedSystem(self.size)
         self._best, self._lower, self._upper = np.zeros((3, self.size))
@@ -125,6 +140,8 @@ class CondensedSolver:
 
     def place(self, pose: Floats, c: Floats) -> None:
         """Set `x` at a key pose and coordinates (K,)."""
+        if self._deferred is not None:
+            self._deferred.reset(c[: self._k])
         self._set_key(pose)
         self._rotations.reset()  # independent of the past
         self._turn(self.key)
@@ -133,15 +150,15 @@ class CondensedSolver:
 
     def state_arrays(self) -> dict[str, Floats]:
         """Return the arrays that later stages depend on, by name."""
-        flags = [self._left, self._slow, self._new, self._pace, self._tau]
-        return {
-            "rotations": self._rotations.matrices,
-            "hessian": self._arrays.hessian,
-            "flags": np.array(flags, np.float64),
-        }
+        flags = np.array([self._left, self._slow, self._new, self._pace, self._tau], np.float64)
+        arrays = {"rotations": self._rotations.matrices, "hessian": self._arrays.hessian}
+        arrays["flags"] = flags
+        return arrays | (self._deferred.state_arrays() if self._deferred else {})
 
     def set_state(self, state: Mapping[str, Floats], pose: Floats) -> None:
         """Set the arrays that `state_arrays` returned, at a key pose."""
+        if self._deferred is not None:
+            self._deferred.set_state(state)
         self._set_key(pose)
         self._rotations.matrices[:], self._arrays.hessian[:] = state["rotations"], state["hessian"]
         left, slow, new, self._pace, self._tau = state["flags"].tolist()
@@ -185,8 +202,8 @@ class CondensedSolver:
             self._matrices.set(springs, stage.tau)
             self._settings = springs, stage.tau
             self._weighs = bool(np.any(springs.mass != 1))
-            parts = self._matrices.springs, self._matrices.damping, self._matrices.inertia
-            arrays.matrix[: self.size] = sum(parts)
+            parts = self._matrices
+            arrays.matrix[: self.size] = parts.springs + parts.damping + parts.inertia
             arrays.settings[:] = stage.tau, springs.stiffness
         begin_pull(self._matrices.damping, stage.start, stage.push, arrays.pull)
         if self._weighs:
@@ -235,6 +252,38 @@ class CondensedSolver:
         self.begin(stage)
         write_bounds(stage, self._entries, self._lower, self._upper)
         np.clip(stage.guess, self._lower, self._upper, out=self._best)
+        report = self._minimise(stage) if self._deferred is None else self._minimise_linear(stage)
+        c[:] = self._best
+        return report
+
+    def _minimise_linear(self, stage: StageProblem) -> SolverReport:
+        """Minimise H with a linearised rig; if it was too nonlinear, again with a new Jacobian, and
+        then with evaluations of the rig at every iteration.
+        """
+        deferred, k, guess = cast(Any, self._deferred), self._k, self._best.copy()
+        jacobians, repeated = int(deferred.begin(guess[:k], stage.tau)), 0
+        report = self._minimise(stage)
+        linear = deferred.end(self._best[:k], stage.tau)
+        if not linear and not jacobians:
+            deferred.renew()
+            report = self._again(stage, guess)
+            linear = deferred.end(self._best[:k], stage.tau)
+            jacobians, repeated = 1, 1
+        if not linear:
+            report = self._again(stage, guess)
+            deferred.end(self._best[:k], stage.tau)
+            jacobians, repeated = jacobians + report.counts["iterations"], repeated + 1
+        self._here[:] = self._best
+        place_flesh(self._table)
+        report.counts |= {"jacobians": jacobians, "rollbacks": repeated}
+        return report
+
+    def _again(self, stage: StageProblem, guess: Floats) -> SolverReport:
+        self._best[:], self._left = guess, 0
+        return self._minimise(stage)
+
+    def _minimise(self, stage: StageProblem) -> SolverReport:
+        """Minimise H from `_best` (K,), and write the solution there."""
         limits: tuple[str, ...] = ()
         energy, done, first = self._initial_value(stage), 0, 0.0
         for done in range(1, self.iterations + 1):
@@ -248,7 +297,6 @@ class CondensedSolver:
             energy = self._line_search(stage, energy, last=done == self.iterations)
         if limits:
             self._move(self._best, columns=False)
-        c[:] = self._best
         return SolverReport({"iterations": done}, limits)
 
     def _check_convergence(self, second: float, first: float) -> None:
@@ -283,7 +331,7 @@ class CondensedSolver:
         hessian += self._arrays.matrix[:size]
         if self._contact is not None:
             hessian[: self._k, : self._k] += self._contact[0]
-            self._left = 0  # contact terms must not be kept
+            self._left = 0
         self._system.renew()
         return energy
 

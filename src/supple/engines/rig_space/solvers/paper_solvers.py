@@ -14,6 +14,7 @@ from supple.elastic.equilibrium import line_search
 from supple.engines.rig_space.flesh_rig import FleshRig
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.solvers.condensed import SpringMatrices
+from supple.engines.rig_space.solvers.deferred import MOST_ENERGY
 from supple.engines.rig_space.solvers.stage_problem import (
     BoundedSystem,
     SolverReport,
@@ -22,15 +23,15 @@ from supple.engines.rig_space.solvers.stage_problem import (
     bounds_away,
 )
 from supple.engines.rig_space.volumetric_skinning import Interior, SkinnedInterior, StaticInterior
+from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
+from supple.rig.jacobian import second_differences
 
 #: Newton iterations of a step of rig-space physics, and the change that ends them, as a fraction of
 #: the body's size.
 PHYSICS_ITERATIONS, PHYSICS_TOLERANCE = 25, 1e-7
 #: Newton iterations of a step with a linearised rig, and the change that ends them, likewise.
 LINEAR_ITERATIONS, LINEAR_TOLERANCE = 10, 1e-6
-#: Energy in J/kg of the rig's nonlinearity in a step above which the Jacobian is renewed.
-MOST_ENERGY = 1e-4
 
 
 class PaperSolver:
@@ -43,7 +44,7 @@ class PaperSolver:
 
     def __init__(self, model: RigSpaceModel, differences: bool) -> None:
         self._rig = FleshRig(model.tet_rig, model.entries, model.held, differences=differences)
-        self._body, self._entries, self._k = model.body, model.entries, len(model.entries)
+        self._body, self._entries, self._k = model.posed_body, model.entries, len(model.entries)
         self.vertices, self._interior = np.arange(len(model.mesh.vertices)), model.interior
         self.x = model.mesh.vertices.copy()
         self._masses = np.repeat(self._body.vertex_masses(), 3)
@@ -77,13 +78,23 @@ class RigSpacePhysics(PaperSolver):
     """Newton's method on free parameters and all interior vertices: the reference of hahn2013, RSP.
 
     Coordinates are offsets of the free parameters, and displacements of the interior vertices from
-    the rig, in frames that rotate with it: x = Φ(p) + R z. Iterations end at convergence.
+    the rig, in frames that rotate with it: x = Φ(p) + R z. Iterations end at convergence. With
+    `second` the Hessian has the rig's second derivatives, too.
     """
 
     def __init__(
-        self, model: RigSpaceModel, *, iterations: int = 0, differences: bool = False
+        self,
+        model: RigSpaceModel,
+        *,
+        iterations: int = 0,
+        differences: bool = False,
+        second: bool = False,
+        deferral: float | None = None,
     ) -> None:
+        if deferral:
+            raise SuppleError("rsp keeps no Jacobian; leave out deferral, or use another solver")
         super().__init__(model, differences)
+        self._second = second
         self._rotations = model.rotations.fork()
         self._unknowns = (3 * self._interior[:, None] + np.arange(3)).ravel()
         self.size = self._k + len(self._unknowns)
@@ -180,12 +191,24 @@ class RigSpacePhysics(PaperSolver):
         gradient[:k] += springs @ p + inertia @ (p - stage.guess[:k])
         gradient[k:] = self._turning.T @ force[u] + qp @ d[:k] + qq @ d[k:]
         inner = self._turning.T @ (system[u][:, u] @ self._turning) + qq
+        curved = self._second_terms(c[:k], force.reshape(-1, 3)) if self._second else 0.0
         return (
             gradient,
-            J.T @ pulled + pp + springs + inertia,
+            J.T @ pulled + pp + springs + inertia + curved,
             self._turning.T @ pulled[u] + qp,
             sp.csr_array(inner),
         )
+
+    def _second_terms(self, p: Floats, force: Floats) -> Floats:
+        """Return Σ f ∂²Φ/∂p∂p (k, k) of forces f (n, 3), without negative eigenvalues."""
+
+        def work(there: Floats) -> float:
+            self._rig.move(there, jacobian=False)
+            return float(np.vdot(force, self._rig.positions))
+
+        values, vectors = np.linalg.eigh(second_differences(work, p))
+        self._rig.move(p, jacobian=False)
+        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
     def advance(self, stage: StageProblem, c: Floats) -> SolverReport:
         """Minimise H over a stage; write the coordinates (K,) and set `x`."""
@@ -245,10 +268,10 @@ class LinearRigSolver(PaperSolver):
 
     Keys enter exactly: s ≈ Φ(p_s⁺, p_f) + J Δp_f. Iterations end at convergence. The interior is
     ``"static"`` (IV1), ``"skinned"`` (IV2), or ``"skinned-offset"``: IV2 with a correct rest shape.
-    With `deferred`, Jacobians are kept while the rig is nearly linear (JE2); a step with too large
-    an error is repeated with a new Jacobian. The predictor of the nonlinearity saves most of these
-    repetitions: ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by p_n + (p_n − p_{n−1})/h as in
-    the paper, which is a hundred steps too far; None for none.
+    With `deferred`, Jacobians are kept while the rig is nearly linear (JE2); a step with an error
+    above `deferral`, in J/kg, is repeated with a new Jacobian. The predictor of the nonlinearity
+    saves most of these repetitions: ``"ahead"`` by p̃ = 2p_n − p_{n−1}; ``"printed"`` by
+    p_n + (p_n − p_{n−1})/h as in the paper, which is a hundred steps too far; None for none.
     """
 
     def __init__(
@@ -260,6 +283,7 @@ class LinearRigSolver(PaperSolver):
         deferred: bool = False,
         predictor: Literal["ahead", "printed"] | None = "ahead",
         differences: bool = False,
+        deferral: float | None = None,
     ) -> None:
         super().__init__(model, differences)
         self.size = self._k
@@ -271,7 +295,8 @@ class LinearRigSolver(PaperSolver):
         )
         self._outer = np.ones(len(model.mesh.vertices), bool)
         self._outer[model.interior] = False
-        self._most = MOST_ENERGY * float(self._masses.sum() / 3)
+        self._most = MOST_ENERGY if deferral is None else deferral
+        self._most *= float(self._masses.sum() / 3)
         self._length = LINEAR_TOLERANCE * model.mesh.size
         self._jacobian: Floats | None = None
         self._last, self._last_but_one = np.zeros((2, self.size))

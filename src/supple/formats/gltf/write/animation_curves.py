@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Floats, Ints
 from supple.errors import FormatError, SuppleError, SuppleWarning, warn
 from supple.formats.clip_match import placed
 from supple.formats.curve_keys import (
     ValueTrack,
-    checked_error,
     checked_keys,
+    error_of,
+    sampled_curves,
     track_reach,
     within_error,
 )
@@ -35,9 +35,9 @@ from supple.formats.gltf.write.animations import (
     free_node,
     matching_clip,
     play_sampler,
-    spline_tangents,
     with_jumps,
 )
+from supple.formats.gltf.write.curve_tracks import PATHS, NodeTrack, WeightsTrack, sampler_of
 from supple.formats.gltf.write.morph_targets import unused_names
 from supple.formats.gltf.write.source_file import loaded_again
 from supple.formats.gltf.write.vrm_extension import overlapping_springs, warn_of_springs
@@ -46,6 +46,7 @@ from supple.maths.rotations import continuous, from_matrix, inverse, multiply, r
 from supple.rig.baked_motion import BakedMotion
 from supple.rig.character import Character
 from supple.rig.free_curves import FreeCurves, FreeJoint
+from supple.rig.motion.motion import Motion
 from supple.saving import write_whole
 
 
@@ -53,8 +54,8 @@ def write_gltf_curves(
     path: str | Path,
     curves: FreeCurves,
     *,
-    keys: KeyKind = "linear",
-    error: float = 0.0005,
+    keys: KeyKind | None = None,
+    error: float | None = None,
     additive: bool = False,
     drop_springs: bool = False,
 ) -> dict[str, Any]:
@@ -67,8 +68,9 @@ def write_gltf_curves(
     curves
         Curves of a character that was loaded from glTF.
     keys, error
-        ``"every"`` frame a key, or as few keys as keep the skin within an error, as a fraction of
-        the size, joined by lines (``"linear"``) or cubic splines (``"spline"``).
+        ``"every"`` frame a key, or as few keys as keep the skin within an error (`error_of`),
+        joined by lines (``"linear"``) or cubic splines (``"spline"``); by default splines, and
+        lines where the clip has steps.
     additive
         Leave the clip unchanged, and add one with only the motion that physics adds, around rest.
     drop_springs
@@ -79,7 +81,7 @@ def write_gltf_curves(
     dict
         ``animation`` and whether it is ``new``, ``channels`` written, ``n_keys`` of ``n_samples``,
         the ``error`` reached when the file is read again, the ``simulation_error`` (distance from
-        the simulation), and ``bytes``.
+        the simulation), ``key_times`` by free parameter, and ``bytes``.
 
     Notes
     -----
@@ -92,38 +94,19 @@ def write_gltf_curves(
     if not isinstance(curves.character.source, GltfSource):
         what = f"{path.name}: {curves.character.name} was not loaded from glTF"
         raise FormatError(f"{what}, so its curves cannot be saved there; use .csv or .json")
-    kind, tolerance = checked_keys(keys), checked_error(error)
-    writer = _CurveWriter(path, curves, kind, additive)
+    kind, tolerance = checked_keys(keys or "spline"), error_of(error, curves)
+    writer = _CurveWriter(path, sampled_curves(curves, kind), kind, additive)
+    if kind == "spline" and writer.jumps and (keys is None or curves.fine is not None):
+        kind = "spline" if keys else "linear"
+        writer = _CurveWriter(path, curves, kind, additive)
     data, reached = within_error(curves, tolerance, kind, partial(writer.made, drop_springs))
     write_whole(path, data)
     if not drop_springs:
         warn_of_springs(path.name, writer.springs)
-    if reached > 1.02 * tolerance and kind != "every":
+    if error is not None and reached > 1.02 * tolerance and kind != "every":
         much = f"{reached:.2%} of the size, above {tolerance:.2%}"
         warn(f"{path.name}: the error of the keys is {much}")
     return {**writer.figures, "error": reached, "bytes": len(data)}
-
-
-@dataclass(frozen=True, eq=False)
-class _NodeTrack:
-    """Values of one property of a node."""
-
-    node: int
-    track: ValueTrack
-
-
-@dataclass(frozen=True, eq=False)
-class _WeightsTrack(_NodeTrack):
-    """Free weights of a mesh; `free` marks them among all of its weights, which `old` animates."""
-
-    old: Channel
-    free: Bools
-
-    @property
-    def varies(self) -> bool:
-        """Whether the file animates other weights of the mesh."""
-        others = self.old.values[..., ~self.free]
-        return bool(others.size) and bool(np.ptp(others, axis=0).any() or others.ndim == 3)
 
 
 class _CurveWriter:
@@ -152,10 +135,19 @@ class _CurveWriter:
         self.when = curves.times.astype(np.float32).astype(np.float64)
         rate = curves.rate or 30.0
         empty = np.empty((0, 0, 3), np.float32)
-        baked = BakedMotion(self.character, curves.motion, empty, rate)
-        self.clip: GltfClip | None = matching_clip(self.loaded, baked, self.when)
+        frames = curves.keyable(curves.times)  # between them the file has lines
+        poses, roots = curves.keyed[frames], curves.roots[frames]
+        motion = Motion(curves.times[frames], poses, roots, curves.name)
+        baked = BakedMotion(self.character, motion, empty, rate)
+        self.clip: GltfClip | None = matching_clip(self.loaded, baked, self.when[frames])
         self.figures: dict[str, Any] = {}
         self.springs: list[str] = []
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the file's clip has steps, which splines between frames would not have."""
+        channels = () if self.clip is None else self.clip.channels
+        return any(each.interpolation == "STEP" for each in channels)
 
     def _check_parameters(self) -> None:
         names = [each.name for each in self.loaded.rig.parameters]
@@ -172,12 +164,16 @@ class _CurveWriter:
         base, file = open_unchanged(self.path, self.source.path, self.data)
         animation, new = self._animation(file)
         times, count, samples = Times(file), 0, 0
+        key_times: dict[str, list[float]] = {}
         for entry in self.tracks:
             free_node(file, self.forest, entry.node)
             keys = self._keys(entry, metres)
-            sampler = _sampler(times, entry, keys)
+            sampler = sampler_of(times, entry, keys)
             play_sampler(animation, entry.node, entry.track.path, sampler)
-            count, samples = count + len(keys), samples + len(entry.track.times)
+            count += len(keys)
+            samples += int(self.curves.keyable(entry.track.times).sum())
+            for column in entry.columns[np.isin(entry.columns, self.curves.columns)]:
+                key_times[self.character.rig.parameters[column].name] = keys.times.tolist()
         if not self.tracks:
             raise FormatError(f"{self.path.name}: no free parameter is a channel of the file")
         if new:
@@ -191,14 +187,15 @@ class _CurveWriter:
             "keys": self.kind,
             "n_keys": count,
             "n_samples": samples,
+            "key_times": key_times,
             "simulation_error": 0.0,
         }
         keep_original(file, base, {"animation": self.figures["animation"]})
         data = file.to_bytes(self.path)
         return data, self._measured(data, len(file.part("animations")) - 1, new)
 
-    def _keys(self, entry: _NodeTrack, metres: float) -> Keys:
-        if not isinstance(entry, _WeightsTrack):
+    def _keys(self, entry: NodeTrack, metres: float) -> Keys:
+        if not isinstance(entry, WeightsTrack):
             return entry.track.keys(metres, self.kind, self.curves)
         kind = self.kind
         if kind == "spline" and entry.old.interpolation != "CUBICSPLINE" and entry.varies:
@@ -234,10 +231,19 @@ class _CurveWriter:
         if self.clip is None:
             return self.node_motion.playable(self.curves.poses), self.curves.roots
         poses, roots = self.clip.sample(self.when)
+        columns = self.curves.columns
+        poses[:, columns] = self.curves.smooth_between(poses[:, columns])
         return self.curves.over(poses), roots
 
+    def _smooth(self, times: Floats, values: Floats) -> Floats:
+        """Return values (t, …) of the file, on splines between the frames of the curves."""
+        inside = (times >= self.when[0]) & (times <= self.when[-1])
+        if np.array_equal(times[inside], self.when):  # without jumps
+            values[inside] = self.curves.smooth_between(values[inside])
+        return values
+
     @cached_property
-    def tracks(self) -> list[_NodeTrack]:
+    def tracks(self) -> list[NodeTrack]:
         if self.clip is None and not self.additive:
             return [*self._new_tracks(), *self._weight_tracks(self.when, None)]
         base = None if self.additive else self.clip
@@ -277,7 +283,7 @@ class _CurveWriter:
             spread /= np.linalg.norm(spread, axis=1, keepdims=True)
         return spread
 
-    def _joint_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
+    def _joint_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[NodeTrack]:
         frames = self.node_motion.frames
         rest = tuple(np.repeat(part[None], len(times), axis=0) for part in frames.rest)
         count = len(frames.nodes)
@@ -289,18 +295,23 @@ class _CurveWriter:
             if k >= count or self.source.joint_nodes[k] < 0:
                 raise FormatError(f'{self.path.name}: "{joint.name}" is not a node of the file')
             if joint.turn is not None:
+                near = continuous(rotations[:, k]) if len(times) > 1 else rotations[:, k]
+                smooth = self._smooth(times, near.copy())
+                rotations[:, k] = smooth / np.linalg.norm(smooth, axis=1, keepdims=True)
                 added = self._spread(times, self.curves.turned(joint), (0.0, 0.0, 0.0, 1.0))
                 rotations[:, k] = multiply(rotations[:, k], added)
                 free_channels.append((joint, "rotation", joint.turn))
             if joint.move is not None:
+                translations[:, k] = self._smooth(times, translations[:, k])
                 translations[:, k] += self._spread(times, self._offsets(joint, clip), 0.0)
                 free_channels.append((joint, "translation", joint.move))
             if joint.scale is not None:
+                scales[:, k] = self._smooth(times, scales[:, k])
                 off = self.curves.poses[:, joint.scale] - self.curves.keyed[:, joint.scale]
                 scales[:, k] *= self._spread(times, np.exp(off), 1.0)
                 free_channels.append((joint, "scale", joint.scale))
-        parts = frames.in_units(translations, rotations, scales)
-        tables = dict(zip(("translation", "rotation", "scale"), parts, strict=True))
+        moved, turned, scaled = frames.in_units(translations, rotations, scales)
+        tables = {"translation": moved, "rotation": turned, "scale": scaled}
         for joint, path, columns in free_channels:
             values, reach = tables[path][:, joint.joint], track_reach(self.curves, columns)
             if path == "rotation":
@@ -308,7 +319,7 @@ class _CurveWriter:
             elif path == "translation":
                 reach = reach * frames.parent_sizes[joint.joint]
             node = int(self.source.joint_nodes[joint.joint])
-            yield _NodeTrack(node, ValueTrack(path, times, values, reach))  # type: ignore[arg-type]
+            yield NodeTrack(node, ValueTrack(path, times, values, reach), columns)  # type: ignore[arg-type]
 
     def _offsets(self, joint: FreeJoint, clip: GltfClip | None) -> Floats:
         """Return offsets (t, 3) of a joint in its parent's frame in the file. Poses exclude the
@@ -326,19 +337,24 @@ class _CurveWriter:
             rotation = multiply(multiply(inverse(frame), rotation), frame)
         return rotate(rotation, offsets)
 
-    def _new_tracks(self) -> Iterator[_NodeTrack]:
+    def _new_tracks(self) -> Iterator[NodeTrack]:
         """Yield all tracks of a motion that the file does not have."""
-        reach = np.full(1, self.character.surface.size)
+        reach, free = np.full(1, self.character.surface.size), {}
+        for joint in self.curves.joints:
+            node = int(self.source.joint_nodes[joint.joint])
+            for path, part in zip(PATHS, (joint.turn, joint.move, joint.scale), strict=True):
+                free[node, path] = np.empty(0, np.int64) if part is None else part
         for node, path, values in self.node_motion.tracks(*self.target_motion):
             metres = reach if path == "rotation" else reach / max(self.character.surface.size, 1e-9)
-            yield _NodeTrack(node, ValueTrack(path, self.when, values, metres))  # type: ignore[arg-type]
+            track = ValueTrack(path, self.when, values, metres)  # type: ignore[arg-type]
+            yield NodeTrack(node, track, free.get((node, path), np.empty(0, np.int64)))
 
     def _free_shapes(self) -> list[int]:
         """Return the indices of the file's shapes that are free."""
         first = len(self.loaded.rig.parameters) - len(self.source.shapes)
         return [int(column) - first for column in self.curves.columns if column >= first]
 
-    def _weight_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[_NodeTrack]:
+    def _weight_tracks(self, times: Floats, clip: GltfClip | None) -> Iterator[NodeTrack]:
         shapes, free = self.source.shapes, set(self._free_shapes())
         first = len(self.loaded.rig.parameters) - len(shapes)
         is_new = self.clip is None and not self.additive  # with all keys of a new motion
@@ -359,13 +375,14 @@ class _CurveWriter:
             columns = first + of_node[new]
             base_values = rest[of_node[new]] if is_new else self.curves.keyed[:, columns]
             added = self.curves.poses[:, columns] - base_values
-            values = base[:, new] + self._spread(times, added, 0.0)
+            values = self._smooth(times, base[:, new]) + self._spread(times, added, 0.0)
             played = self.curves.poses[:, columns]
             if not self.additive and played.min() >= -1e-6 and played.max() <= 1 + 1e-6:
                 values = np.clip(values, 0, 1)
             reach = track_reach(self.curves, columns)
             channel = old or Channel(node, "weights", "LINEAR", times[:1], rest[None, of_node])
-            yield _WeightsTrack(node, ValueTrack("weights", times, values, reach), channel, new)
+            track = ValueTrack("weights", times, values, reach)
+            yield WeightsTrack(node, track, columns, channel, new)
 
     # Error when the file is read again.
 
@@ -392,40 +409,3 @@ class _CurveWriter:
                 simulation_error = max(simulation_error, distance)
         self.figures["simulation_error"] = simulation_error / size
         return largest / size
-
-
-def _sampler(times: Times, entry: _NodeTrack, keys: Keys) -> dict[str, Any]:
-    """Return keys as an animation sampler; a sampler for weights has all weights of the mesh."""
-    key_times, values, in_tangents, out_tangents = (
-        _all_weights(entry, keys)
-        if isinstance(entry, _WeightsTrack)
-        else (keys.times, keys.values, keys.tangents, keys.tangents)
-    )
-    interpolation = "LINEAR" if in_tangents is None else "CUBICSPLINE"
-    if in_tangents is not None and out_tangents is not None:
-        values = np.stack([in_tangents, values, out_tangents], axis=1)
-    width = 1 if isinstance(entry, _WeightsTrack) else values.shape[-1]
-    return times.sampler(key_times, values.reshape(-1, width), interpolation)
-
-
-def _all_weights(
-    entry: _WeightsTrack, keys: Keys
-) -> tuple[Floats, Floats, Floats | None, Floats | None]:
-    """Return times, values (k, b) of all weights, and tangents in and out; None if linear."""
-    old, free, times = entry.old, entry.free, keys.times
-    spline = keys.tangents is not None
-    if entry.varies:
-        times = np.union1d(times, old.times)
-        spline = spline or (old.interpolation == "CUBICSPLINE" and len(old.times) > 1)
-        if old.interpolation == "STEP":
-            times = with_jumps(times, old.times)
-    values = old.at(times).astype(np.float64)
-    values[:, free] = keys.at(times)
-    if not spline:
-        return times, values, None, None
-    in_tangents, out_tangents = np.zeros_like(values), np.zeros_like(values)
-    if entry.varies and old.interpolation == "CUBICSPLINE":
-        in_tangents, out_tangents = (part.copy() for part in spline_tangents(old, times))
-    in_tangents[:, free] = keys.slope(times, "left")
-    out_tangents[:, free] = keys.slope(times, "right")
-    return times, values, in_tangents, out_tangents

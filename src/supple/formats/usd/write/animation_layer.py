@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.arrays import Floats
 from supple.errors import FormatError, warn
-from supple.formats.curve_keys import checked_error, checked_keys, track_reach, within_error
+from supple.formats.curve_keys import checked_keys, error_of, track_reach, within_error
 from supple.formats.usd.process import WRITING, check_library, run_child
 from supple.formats.usd.read.joint_forest import Branch, JointForest, read_joints
 from supple.formats.usd.read.skinned_surface import read_meshes
@@ -31,7 +31,7 @@ def write_usd_curves(
     curves: FreeCurves,
     *,
     keys: KeyKind = "linear",
-    error: float = 0.0005,
+    error: float | None = None,
     additive: bool = False,
 ) -> dict[str, Any]:
     """Write curves as a layer over the character's own USD file, which is unchanged.
@@ -44,8 +44,8 @@ def write_usd_curves(
         Curves of a character that was loaded from USD.
     keys, error
         ``"every"`` writes a key at every frame. ``"linear"`` writes the file's own keys, and as few
-        more as keep points within `error`, a fraction of the size. All joints share one list of
-        time codes.
+        more as keep points within `error`, a fraction of the size; see `error_of`. All joints share
+        one list of time codes.
     additive
         Leave the animation unchanged; add an unplayed one with only the motion that physics adds.
 
@@ -65,7 +65,7 @@ def write_usd_curves(
         )
     if checked_keys(keys) == "spline":
         raise FormatError(f"{path.name}: USD has no splines for joints; use keys linear or every")
-    tolerance = checked_error(error)
+    tolerance = error_of(error, curves)
     with (
         opened_original(path, curves.character.source) as original,
         tempfile.TemporaryDirectory(prefix="supple-usd-") as folder,

@@ -105,11 +105,16 @@ class Take:
     milliseconds: Floats  # (t,) duration of each step on one core
     counts: dict[str, Floats]  # (t,) numbers of iterations, jacobians and rollbacks, by name
     limits: tuple[str, ...]
+    rig_calls: float  # evaluations of the rig on tets per step
 
     @property
     def step_ms(self) -> float:
         """Mean milliseconds of a step; the first step, which compiles functions, is left out."""
         return float(self.milliseconds[1:].mean())
+
+    def costly_ms(self, call_ms: float) -> float:
+        """Return the milliseconds of a step with a rig that takes `call_ms` more per call."""
+        return self.step_ms + call_ms * self.rig_calls
 
     def errors(self, truth: Take, height: float) -> Errors:
         """Return the distances of the skin from the skin of another take, which may be longer."""
@@ -118,7 +123,7 @@ class Take:
         return Errors(distances.mean(axis=1), distances.max(axis=1))
 
 
-_takes: dict[tuple[Subject, str, bool, int | None], Take] = {}
+_takes: dict[tuple[Subject, str, bool, int | None, float | None], Take] = {}
 
 
 def played(
@@ -128,24 +133,53 @@ def played(
     *,
     quick: bool = False,
     steps: int | None = None,
+    deferral: float | None = None,
 ) -> Take:
     """Play a subject's motion with a solver, from its key pose and velocity.
 
     `progress` is called with the fraction done, 0 to 1; `quick` uses a small model and few steps.
     """
-    key = subject, solver, quick, steps
+    key = subject, solver, quick, steps, deferral
     if key not in _takes:
-        _takes[key] = _play(subject, solver, progress, quick, steps)
+        _takes[key] = _play(subject, solver, progress, quick, steps, deferral)
     return _takes[key]
 
 
+class _Counted:
+    """Placement that counts its evaluations in `counts`."""
+
+    def __init__(self, placement: Any, counts: list[int]) -> None:
+        self._placement, self._counts = placement, counts
+        self.n_points = placement.n_points
+
+    def place(self, pose: Floats, out: Floats) -> None:
+        """Write the positions at a pose."""
+        self._counts[0] += 1
+        self._placement.place(pose, out)
+
+
+def _count_calls(simulator: RigSpaceSimulator) -> list[int]:
+    """Count the evaluations of the rig on tets by a solver; return the running number."""
+    counts, rig = [0], simulator._solver._rig
+    rig._placement = _Counted(rig._placement, counts)
+    if rig.differenced:
+        rig._jacobian._placement = _Counted(rig._jacobian._placement, counts)
+    return counts
+
+
 def _play(
-    subject: Subject, solver: str, progress: Callable[[float], None], quick: bool, steps: int | None
+    subject: Subject,
+    solver: str,
+    progress: Callable[[float], None],
+    quick: bool,
+    steps: int | None,
+    deferral: float | None,
 ) -> Take:
     model, keys = model_of(subject, quick), subject.keys
     simulator = RigSpaceSimulator(
-        model, STEP, solver=solver, substep=STEP, integrator="backward-euler"
+        model, STEP, solver=solver, substep=STEP, integrator="backward-euler", deferral=deferral
     )
+    calls = _count_calls(simulator)
     before = keys.at(subject.start)  # gives the initial velocity
     simulator.reset(*keys.at(subject.start + STEP), before=before)
     count = min(steps or subject.steps, QUICK_STEPS) if quick else (steps or subject.steps)
@@ -153,6 +187,7 @@ def _play(
     free, spent = np.empty((count, len(model.entries))), np.empty(count)
     counts: dict[str, Floats] = {}
     limits: dict[str, None] = {}
+    calls[0] = 0
     with single_threaded():
         for i in range(count):
             pose, root = keys.at(min(subject.time(i), keys.times[-1]))
@@ -165,7 +200,7 @@ def _play(
             for name, value in state.readings.items():
                 counts.setdefault(name, np.zeros(count))[i] = value
             progress((i + 1) / count)
-    return Take(skins, free, spent, counts, tuple(limits))
+    return Take(skins, free, spent, counts, tuple(limits), calls[0] / count)
 
 
 #: Background, and width and height of a picture in pixels.
