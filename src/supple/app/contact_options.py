@@ -36,6 +36,10 @@ class ContactOptions:
     joint in place of X,Y,Z means its position at the first frame, and an offset may follow:
     sphere:hand_r,0,-15%,0,10%. @VX,VY,VZ behind an obstacle moves it, in m/s:
     sphere:3,1,0,20%@-2,0,0."""
+    object: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
+    """One or more rigid objects that the body moves and that push it: an obstacle as above, with
+    =KG for its mass, such as sphere:hand_r,0,10%,0,5%=0.2; without a mass its density is 500 kg/m³,
+    and @VX,VY,VZ is its velocity at first (soft-skeleton)."""
     ground: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     """A floor at the given height in metres, with +Y up; without a value, it is below the lowest
     point of the skin in the motion."""
@@ -66,6 +70,7 @@ class ContactOptions:
         """
         given: dict[str, tuple[Any, Callable[[Any], Any]]] = {
             "obstacles": (self.ground if self.obstacle is None else self.obstacle, self._obstacles),
+            "objects": (self.object, self._objects),
             "friction": (self.friction, _checked_friction),
             "gravity": (self.gravity, _gravity),
             "tracking": (self.tracking, _checked_tracking),
@@ -95,13 +100,27 @@ class ContactOptions:
             obstacles.append(self._floor())
         return tuple(obstacles)
 
+    def _objects(self, words: list[str]) -> tuple[str, ...]:
+        """Return texts of objects, checked as far as they do not depend on a character."""
+        from supple.playback.obstacles.words import object_of
+
+        if not words:
+            raise SuppleError("--object needs a value, such as sphere:0,1,0,0.1=0.2")
+        if len(words) > MOST_OBSTACLES:
+            raise SuppleError(f"--object: there are more than {MOST_OBSTACLES}; give near ones")
+        for word in words:
+            object_of(word)
+        return tuple(words)
+
     def check_obstacles(self, clip: ClipPlace) -> None:
         """Refuse obstacles in words that cannot be placed around a character and its motion."""
-        from supple.playback.obstacles.words import obstacle_of
+        from supple.playback.obstacles.words import object_of, obstacle_of
 
         for word in self.obstacle or ():
             if ":" in word and not Path(word).exists():
                 obstacle_of(word, clip)
+        for word in self.object or ():
+            object_of(word, clip)
 
     def _floor(self) -> Obstacle | str:
         from supple.mesh.obstacles import Plane
@@ -158,7 +177,7 @@ def _check_option(option: str, row: Engine, live: Engine) -> None:
         return
     rows = (each for each in ENGINES.values() if each.moves == "character")
     having = " or ".join(each.name for each in rows if option in each.step_options)
-    word = "obstacle" if option == "obstacles" else option.replace("_", "-")
+    word = option.rstrip("s") if option in ("obstacles", "objects") else option.replace("_", "-")
     if option in live.step_options:
         raise SuppleError(f"--{word}: --quality final has no such option; use --quality live")
     raise SuppleError(f"--{word}: {row.name} has no such option; use --engine {having}")

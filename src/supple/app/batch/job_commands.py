@@ -27,7 +27,10 @@ from supple.saving import write_whole
 #: Names of options with their arguments, sorted by name: the result of `checked_options`.
 JobOptions = tuple[tuple[str, tuple[str, ...]], ...]
 #: Options that may name files to read, and those that name files to write.
-READ_FILES = ("motion", "model-motion", "model", "anatomy", "stiffness", "obstacle", "free")
+READ_FILES = (
+    *("motion", "model-motion", "model", "anatomy", "stiffness", "obstacle", "object", "free"),
+    *("handles", "skeleton"),
+)
 WRITTEN_FILES = ("report", "readings", "plot", "page", "sheet")
 #: Options of commands that a batch replaces by options of `supple batch`.
 _NOT_HERE = ("output", "remove", "processes")
@@ -37,7 +40,7 @@ _PLAYED = {
     *("report", "readings", "keys", "strength", "additive", "blend", "smooth", "settle", "damping"),
     *("follow", "firmness", "tolerance", "plot", "page", "obstacle", "ground", "friction"),
     *("gravity", "tracking", "root", "self-contact", "joint-limits", "motion", "swing"),
-    "with-obstacles",
+    *("with-obstacles", "object"),
 }
 #: Largest number of characters in the arguments of one option, and largest integer.
 _LONGEST = 10_000

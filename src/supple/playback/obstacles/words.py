@@ -108,6 +108,41 @@ def obstacle_of(word: str, clip: ClipPlace | None = None) -> Obstacle | None:
     return _outside(placed, clip, word)
 
 
+def object_of(word: str, clip: ClipPlace | None = None) -> Any:
+    """Return the rigid object of a text such as ``sphere:0,1,0,0.1@1,0,0=0.2``, or of a mesh file.
+
+    The text is that of an obstacle, at first; behind it may be ``=KG``. The result is None as for
+    `obstacle_of`.
+    """
+    from supple.dynamics.rigid_object import RigidObject
+
+    text, equals, kilograms = word.rpartition("=") if not Path(word).exists() else (word, "", "")
+    text = text if equals else word
+    mass = _mass(word, kilograms) if equals else None
+    shape, at_sign, speeds = text.partition("@") if ":" in text else (text, "", "")
+    kind = shape.partition(":")[0].lower()
+    if kind == "plane":
+        raise SuppleError(f"object {word[:60]}: a plane has no mass; use a box")
+    try:
+        velocity = _velocity(kind, speeds, clip) if at_sign else [0.0, 0.0, 0.0]
+    except SuppleError as error:
+        raise SuppleError(f"object {word[:60]}: {error}") from None
+    placed = obstacle_of(shape, clip)
+    if placed is None or velocity is None:
+        return None
+    return RigidObject(placed, mass, velocity=velocity, name=kind if ":" in shape else text)
+
+
+def _mass(word: str, text: str) -> float:
+    try:
+        mass = float(text.strip().removesuffix("kg"))
+    except ValueError:
+        mass = 0.0
+    if not 0 < mass <= LARGEST:  # nor NaN
+        raise SuppleError(f"object {word[:60]}: its mass is =KG, above 0, such as =0.2")
+    return mass
+
+
 def placed_options(options: Mapping[str, Any], clip: ClipPlace) -> dict[str, Any]:
     """Return options of a simulator with obstacles placed, and copies of rigid objects.
 
@@ -119,10 +154,9 @@ def placed_options(options: Mapping[str, Any], clip: ClipPlace) -> dict[str, Any
     placed = dict(options)
     for name in ("obstacles", "objects"):
         if isinstance(placed.get(name), Iterable) and not isinstance(placed[name], str | Obstacle):
+            read = obstacle_of if name == "obstacles" else object_of
             given = [
-                obstacle_of(each, clip)
-                if isinstance(each, str)
-                else _outside(each, clip, str(number))
+                read(each, clip) if isinstance(each, str) else _outside(each, clip, str(number))
                 for number, each in enumerate(placed[name])
             ]
             placed[name] = tuple(
