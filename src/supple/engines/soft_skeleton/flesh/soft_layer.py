@@ -11,26 +11,30 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
-from supple.anatomy.body_plan import anatomical_material, plan_body
+from supple.anatomy.body_plan import BodyPlan, anatomical_material, held_vertices, plan_body
 from supple.anatomy.layers import layered_embedding
 from supple.anatomy.painted_material import pose_materials
 from supple.anatomy.symmetry import Mirror
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
 from supple.engines.soft_skeleton.flesh.fibres import with_fibres
 from supple.errors import SuppleError
 from supple.mesh.embedding import embed_parts
+from supple.mesh.filling.bisection import refined
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.tets.bone_meshes import BoneMeshes, meet_bones
 from supple.rig.tets.skinned_tets import extended_influences
-from supple.rig.tets.surface_samples import SurfaceSamples
+from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
 #: Vertices of the skin whose mirror images define that of a tet vertex.
 NEIGHBOURS = 12
+#: Edges are at most this many times the thickness of a part, but not shorter than this part of the
+#: lattice's edges; and most tets after refinement, per tet before.
+THIN, LEAST_EDGE, MOST_TETS = 0.9, 0.15, 2
 #: Smallest Young's modulus in Pa of flesh that bears loads.
 SOFTEST = 10e3
 
@@ -144,6 +148,26 @@ def mirrored_vertices(mirror: Mirror, skin: Floats, mesh: TetMesh, among: Ints) 
     return result
 
 
+def _refined_limbs(character: Character, plan: BodyPlan) -> tuple[TetMesh, Ints]:
+    """Return tets that are smaller in thin parts, such as fingers, and their bone vertices.
+
+    In fingers as thick as two tets, all vertices were bone but for a few.
+    """
+    balls, mesh = plan.anatomy.balls, plan.mesh
+    soft = plan.anatomy.hard_part < 1
+    least = LEAST_EDGE * typical_edge(mesh)
+
+    def marked(vertices: Floats, tets: Ints, longest: Floats) -> Bools:
+        middles = vertices[tets].mean(axis=1)
+        return np.asarray(longest > np.maximum(THIN * balls.thickness(middles), least), bool)
+
+    if soft:
+        mesh = refined(mesh, marked, MOST_TETS * len(mesh.tets))
+    if mesh is plan.mesh or len(mesh.tets) == len(plan.mesh.tets):
+        return plan.mesh, plan.held
+    return mesh, held_vertices(character, mesh, plan.anatomy)
+
+
 def _on_both_sides(held: Ints, mirror: Mirror, skin: Floats, mesh: TetMesh) -> Ints:
     """Return bone vertices with those at mirror images of bone: the lattice decides either way."""
     twins = mirrored_vertices(mirror, skin, mesh, np.unique(mesh.tets))
@@ -173,7 +197,9 @@ def flesh_layer(
     mirror = None if plan.anatomy.skin is None else plan.anatomy.skin.mirror
     if skeleton is not None:
         mesh, held, joints = meet_bones(mesh, skeleton)
-    elif mirror is not None:
+    elif not isinstance(tets, TetMesh):
+        mesh, held = _refined_limbs(character, plan)
+    if skeleton is None and mirror is not None:
         held = _on_both_sides(held, mirror, surface.vertices, mesh)
     chosen = _load_bearing(anatomical_material(plan.anatomy)) if material is None else material
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
