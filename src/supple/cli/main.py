@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError
 import supple
 from supple.cli.bench_command import bench
 from supple.cli.commands import COMMANDS
-from supple.cli.fit_command import fit
+from supple.cli.fit_command import fit, fit_body
 from supple.errors import SuppleError, SuppleWarning
 
 app = App(
@@ -26,7 +26,7 @@ app = App(
     version=supple.__version__,
     suppress_keyboard_interrupt=False,
 )
-for _command in (*COMMANDS, fit, bench):
+for _command in (*COMMANDS, fit, fit_body, bench):
     app.command(_command)
 
 

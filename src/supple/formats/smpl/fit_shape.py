@@ -18,16 +18,16 @@ from supple.mesh.surface import SurfaceMesh, vertex_normals
 from supple.progress import Progress, unreported
 
 #: Most points of the scan that are compared, and fewest.
-SAMPLES, FEWEST = 3_000, 100
-#: Iterations of each stage: rigid, with the shape, with the pose.
-RIGID, SHAPED, POSED = 10, 10, 25
+SAMPLES, FEWEST = 2_000, 100
+#: Iterations of each stage: rigid, with the pose, with the shape.
+RIGID, BENT, SHAPED = 10, 10, 25
 #: Weight of β² and of squared angles relative to squared distances in 1 % of the size.
 SHAPE_PRIOR, POSE_PRIOR = 1e-4, 3e-3
 #: Largest median distance of a fit relative to the size, least ratio of sizes, and least part of
 #: the body's area that the scan covers.
 FARTHEST, SMALLEST, LEAST_COVERED = 0.015, 0.25, 0.1
 #: Distances that count half, relative to the size, at the begin and the end of the stages: with
-#: small ones from the begin, a leg of another length was an outlier for ever.
+#: small ones from the begin, a leg of another length stays an outlier.
 SPREADS = (0.2, 0.1, 0.003)
 #: Part of a distance that counts along the surface; the rest counts along its normal.
 SLIDING = 0.1
@@ -62,11 +62,16 @@ class ShapeFit:
     covered: float
 
 
-def posed_body(body: BodyModel, betas: Floats, pose: Floats, translation: Floats) -> Floats:
-    """Return vertices W(T + S β + P vec(R − 1), J(β), θ) + t, (n, 3)."""
+def posed_body(
+    body: BodyModel, betas: Floats, pose: Floats, translation: Floats, joints: Floats | None = None
+) -> Floats:
+    """Return vertices W(T + S β + P vec(R − 1), J(β), θ) + t, (n, 3).
+
+    `joints` are J(β), by default by the regressor.
+    """
     count = body.n_joints
     points = body.template + body.shape_directions[:, :, : len(betas)] @ betas
-    joints = body.regressor @ points
+    joints = body.regressor @ points if joints is None else joints
     places = np.empty((count, 3))
     rotations = Rotation.from_rotvec(pose.reshape(-1, 3)).as_matrix()
     if body.pose_directions.shape[2]:
@@ -124,6 +129,10 @@ class _Fit:
 
     def __init__(self, body: BodyModel, scan: SurfaceMesh) -> None:
         self.body, self.b, self.spread = body, body.n_betas, SPREADS[0]
+        self.joints = body.regressor @ body.template
+        self.joint_directions = np.einsum(
+            "kn,ncb->kcb", body.regressor, body.shape_directions[:, :, : self.b]
+        )
         self.size = float(np.linalg.norm(np.ptp(body.template, axis=0)))
         self.same = len(scan.vertices) == len(body.template) and np.array_equal(
             np.sort(scan.triangles, axis=1), np.sort(body.triangles, axis=1)
@@ -136,21 +145,33 @@ class _Fit:
         self.values = np.zeros(self.b + 3 * body.n_joints + 3)
         self.values[-3:] = self.points.mean(axis=0) - body.template.mean(axis=0)
 
-    def placed(self, values: Floats) -> Floats:
-        """Return the model's vertices (n, 3) at parameters."""
-        return posed_body(self.body, values[: self.b], values[self.b : -3], values[-3:])
+    def placed(self, values: Floats, part: BodyModel | None = None) -> Floats:
+        """Return the vertices (n, 3) of the model, or of a part of it, at parameters."""
+        betas = values[: self.b]
+        joints = self.joints + self.joint_directions @ betas
+        part = self.body if part is None else part
+        return posed_body(part, betas, values[self.b : -3], values[-3:], joints)
+
+    def _part(self, vertices: Ints) -> BodyModel:
+        """Return a body with some of the vertices, whose joints must be given."""
+        body = self.body
+        return replace(
+            body,
+            template=body.template[vertices],
+            weights=body.weights[vertices],
+            shape_directions=body.shape_directions[vertices],
+            pose_directions=body.pose_directions[vertices],
+        )
 
     def result(self, progress: Progress) -> ShapeFit:
         """Return the fit; refuse a bad one."""
         joints = self.body.n_joints
-        root, shape = np.arange(self.b, self.b + 3), np.arange(self.b)
+        root = np.arange(self.b, self.b + 3)
         place = np.arange(self.b + 3 * joints, self.b + 3 * joints + 3)
         everything = np.arange(len(self.values))
         progress(0.0, "placing")
         self._place(np.concatenate([root, place]))
-        for stage, (count, free) in enumerate(
-            ((SHAPED, np.concatenate([shape, root, place])), (POSED, everything))
-        ):
+        for stage, (count, free) in enumerate(((BENT, everything[self.b :]), (SHAPED, everything))):
             for k in range(count):
                 progress(0.2 + 0.4 * stage + 0.4 * k / count, "fitting")
                 self.spread = SPREADS[stage] * (SPREADS[stage + 1] / SPREADS[stage]) ** (k / count)
@@ -182,13 +203,15 @@ class _Fit:
         corners, shares, weights = self._nearest(skin)
         offsets = np.einsum("sk,skc->sc", shares, skin[corners]) - self.points
         directions = self.normals
+        used, rows_of = np.unique(corners, return_inverse=True)
+        part, skin_part = self._part(used), skin[used]
         columns = []
         small = 1e-5
         for k in free:
             moved = self.values.copy()
             moved[k] += small
-            change = (self.placed(moved) - skin) / small
-            columns.append(np.einsum("sk,skc->sc", shares, change[corners]))
+            change = (self.placed(moved, part) - skin_part) / small
+            columns.append(np.einsum("sk,skc->sc", shares, change[rows_of.reshape(corners.shape)]))
         jacobian = np.stack(columns, axis=2)  # (s, 3, p)
         unit = 0.01 * self.size
         rows, errors = jacobian / unit, offsets / unit

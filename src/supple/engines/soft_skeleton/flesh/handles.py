@@ -93,7 +93,8 @@ def _nearest_outer(layer: FleshLayer, handles: Handles) -> Ints:
     if handles.vertices is not None:
         places = layer.skin[checked_indices("handles: vertex", handles.vertices, len(layer.skin))]
     else:
-        places = numbers("handles", handles.points or [], "points (h, 3) in m")
+        given = () if handles.points is None else handles.points
+        places = numbers("handles", given, "points (h, 3) in m")
         if places.ndim != 2 or places.shape[1] != 3 or not np.isfinite(places).all():
             raise SuppleError(f"handles: points must be finite numbers (h, 3), not {places.shape}")
     positions = layer.mesh.vertices[layer.outer]
