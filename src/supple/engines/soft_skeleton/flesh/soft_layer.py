@@ -153,17 +153,20 @@ def _refined_limbs(character: Character, plan: BodyPlan) -> tuple[TetMesh, Ints]
 
     In fingers as thick as two tets, all vertices were bone but for a few.
     """
-    balls, mesh = plan.anatomy.balls, plan.mesh
-    soft = plan.anatomy.hard_part < 1
+    anatomy, mesh = plan.anatomy, plan.mesh
+    if anatomy.hard.all():
+        return mesh, plan.held
     least = LEAST_EDGE * typical_edge(mesh)
+    skin, of_soft = cKDTree(anatomy.surface.vertices), ~anatomy.hard
 
     def marked(vertices: Floats, tets: Ints, longest: Floats) -> Bools:
         middles = vertices[tets].mean(axis=1)
-        return np.asarray(longest > np.maximum(THIN * balls.thickness(middles), least), bool)
+        thin = longest > np.maximum(THIN * anatomy.balls.thickness(middles), least)
+        thin[thin] = of_soft[skin.query(middles[thin])[1]]
+        return np.asarray(thin, bool)
 
-    if soft:
-        mesh = refined(mesh, marked, MOST_TETS * len(mesh.tets))
-    if mesh is plan.mesh or len(mesh.tets) == len(plan.mesh.tets):
+    mesh = refined(mesh, marked, MOST_TETS * len(mesh.tets))
+    if len(mesh.tets) == len(plan.mesh.tets):
         return plan.mesh, plan.held
     return mesh, held_vertices(character, mesh, plan.anatomy)
 
