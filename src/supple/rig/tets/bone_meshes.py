@@ -21,7 +21,7 @@ from supple.rig.tets.surface_samples import typical_edge
 
 #: Edges at a bone are at most this many of its radii, but not shorter than this part of the tets'
 #: typical edge; and most tets after refinement, per tet before.
-EDGE, LEAST_EDGE, MOST_TETS = 1.6, 0.3, 4
+EDGE, LEAST_EDGE, MOST_TETS = 2.2, 0.3, 1.5
 #: Vertices within this fraction of their shortest edge are moved onto the bone.
 SNAPPED = 0.3
 #: Moved vertices go back if a tet would keep less than this fraction of its volume.
@@ -91,7 +91,8 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
     tets without any bone is held as a whole.
     """
     surface = bones.surface
-    mesh = refined(mesh, _near_bones(bones, typical_edge(mesh)), MOST_TETS * len(mesh.tets))
+    most = int(MOST_TETS * len(mesh.tets))
+    mesh = refined(mesh, _near_bones(bones, typical_edge(mesh)), most)
     inner = np.setdiff1d(np.unique(mesh.tets), np.unique(mesh.boundary()))
     if not len(inner):
         raise SuppleError("the tets have no inner vertex; use more tets")

@@ -154,7 +154,7 @@ def _responses(
     else:
         at = handle_vertices(layer, given, density)
     half = len(at) // 2
-    handles = three_coordinates(handle_weights(layer.mesh, layer.held, at[: len(at) - half]))
+    spread = three_coordinates(handle_weights(layer.mesh, layer.held, at[: len(at) - half]))
     stiffness, unknown = flesh_stiffness(layer)
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
     positions = layer.mesh.vertices
@@ -173,7 +173,7 @@ def _responses(
     sizes = np.linalg.norm(answers.reshape(len(positions), 3, -1), axis=1)
     largest = sizes.max(axis=0)
     answers = answers / largest * np.repeat(faded(sizes / largest), 3, axis=0)
-    joined = [sp.csr_array(sp.hstack([handles[i], sp.csr_array(answers[i::3])])) for i in range(3)]
+    joined = [sp.csr_array(sp.hstack([spread[i], sp.csr_array(answers[i::3])])) for i in range(3)]
     return DeformationBasis(same_entries(joined), at)
 
 

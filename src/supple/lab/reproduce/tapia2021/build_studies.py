@@ -115,7 +115,7 @@ def betas(folder: Path, *, quick: bool = False, progress: Progress) -> dict[str,
         )
         text = f"{name}: {away.mean():.2g} mm in the mean"
         surface = SurfaceMesh(body.template, body.triangles)
-        view = {"azimuth": 20.0, "elevation": 70.0}
+        view: dict[str, Any] = {"azimuth": 20.0, "elevation": 70.0}
         draw_body(grid[0, column], surface, found.body.template, text, values=away, **view)
     key_of(figure, grid[0, -1], 1.0, "mm")
     save_picture(figure, folder / "tapia2021-betas.png")
