@@ -21,7 +21,7 @@ from supple.mesh.surface import SurfaceMesh
 from supple.scenes.characters.character_scene import scene
 
 #: Items of the hand alone: bodies take longer to fill.
-SMALL = ("table1", "modes", "fig3", "fig8", "fig10", "fig13", "fig16")
+SMALL = ("table1", "modes", "fig3", "fig8", "fig10", "fig13", "fig16", "points", "betas")
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
 
 def test_all_figures_but_the_live_one_are_there() -> None:
     figures = {f"tapia2021-fig{k}" for k in range(1, 17)} - {"tapia2021-fig11"}
-    assert set(GROUPS["tapia2021"]) == figures | {"tapia2021-table1", "tapia2021-modes"}
+    studies = {f"tapia2021-{name}" for name in ("table1", "modes", "points", "betas")}
+    assert set(GROUPS["tapia2021"]) == figures | studies
     assert chosen_items(["tapia2021"]) == list(GROUPS["tapia2021"])
     assert chosen_items(["Tapia fig. 12"]) == ["tapia2021-fig12"]
 
@@ -54,7 +55,7 @@ def test_every_part_is_written_with_its_numbers(made: tuple[Path, dict[str, Any]
     assert set(figures) == {f"tapia2021-{name}" for name in SMALL}
     for name, found in figures.items():
         assert json.loads((folder / f"{name}.json").read_text())["message"] == found["message"]
-        assert bool(found["pictures"]) == ("fig" in name)
+        assert bool(found["pictures"]) == ("fig" in name or name.endswith(("points", "betas")))
         for picture in found["pictures"]:
             assert (folder / picture).read_bytes().startswith(b"\x89PNG")
 
@@ -115,3 +116,15 @@ def test_strain_of_skin_is_that_of_its_stretch_and_none_of_a_turn() -> None:
     assert skin_strain(flat, stretched) == pytest.approx(1.2**2 + 1 - 2)
     turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     assert skin_strain(flat, flat.vertices @ turn.T - flat.vertices) == pytest.approx(0, abs=1e-12)
+
+
+def test_more_points_per_handle_have_smaller_errors(made: tuple[Path, dict[str, Any]]) -> None:
+    few, many = made[1]["tapia2021-points"]["rows"]
+    assert (few["per_handle"], many["per_handle"]) == (2, 5)
+    assert many["fitted_error"] < few["fitted_error"] < few["paper_error"]
+
+
+def test_a_scan_gives_its_shape(made: tuple[Path, dict[str, Any]]) -> None:
+    found = made[1]["tapia2021-betas"]
+    assert found["rows"][0]["shape_mm"] < 1e-3 * found["rows"][0]["before_mm"]
+    assert "unit" in found["refused"]

@@ -324,7 +324,7 @@ def _files(targets: Sequence[Path]) -> dict[str, Any]:
 def _check_options(target: Path, options: BakeOptions, touch: ContactOptions) -> None:
     """Refuse options that the files to be written cannot have, before any work."""
     _check_saving(target, options.saving())
-    if options.with_obstacles and (touch.obstacle, touch.ground, touch.object) == (None,) * 3:
+    if options.with_obstacles and touch.obstacle is touch.ground is touch.object is None:
         raise SuppleError("--with-obstacles: there are none; add --ground, --obstacle or --object")
     if options.report is not None:
         checked_page(options.report, "a report")

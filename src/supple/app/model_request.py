@@ -12,13 +12,16 @@ import numpy as np
 
 from supple.anatomy.region_entries import ENTRIES_SUFFIX, entries_for
 from supple.app.options import (
+    ANISOTROPIC,
     BakeOptions,
     BuildOptions,
     CommandOptions,
     CurveOptions,
+    SoftBodyOptions,
     ViewOptions,
     body_options,
 )
+from supple.app.soft_body_words import soft_body_values
 from supple.arrays import Floats
 from supple.engines.engine import Engine, engine_named
 from supple.engines.options import without_none
@@ -59,14 +62,26 @@ def flesh_values(
     if options.stiffness is not None:
         values["stiffness"] = read_stiffness(options.stiffness, source.character)
     if isinstance(options, BuildOptions):
-        values |= {"kind": options.material}
         values["stiffness_at"] = maps_by_pose(options.stiffness_at, source.character)
+    if isinstance(options, SoftBodyOptions):
+        _check_soft_words(options)
+        values |= soft_body_values(options.soft_words())
     anatomy = chosen_anatomy(options.anatomy, source, model)
     if model is None and isinstance(anatomy, Mapping):  # from a file, which may have a feel
         named = without_none(values) | {"anatomy": options.anatomy}
         felt = with_file_feel(source.character, named, entries=anatomy)
         values |= {name: felt.get(name) for name in ("stiffness", "local_feel")}
     return without_none(values) | {"anatomy": anatomy}
+
+
+def _check_soft_words(options: SoftBodyOptions) -> None:
+    """Refuse options that only soft skeletons have, for other engines, before any work."""
+    row = engine_named(options.engine, "character")
+    wrong = [f"--{name}" for name in options.soft_words() if name not in row.build_options]
+    if options.material in ANISOTROPIC and "handles" not in row.build_options:
+        wrong.append(f"--material {options.material}")
+    if wrong:
+        raise SuppleError(f"{wrong[0]}: {row.name} has none; use --engine soft-skeleton")
 
 
 def with_kept_feel(options: Any) -> Any:

@@ -34,6 +34,10 @@ RECIPE_OPTIONS = (
     *("train_between", "inertial_fit", "train_root", "region_threshold", "region_exponent"),
 )
 _RECIPE = Parameter(group="Method, for comparisons")
+#: Materials of the flesh with fibres, and all of them; bases of pose-space and of soft-skeleton.
+ANISOTROPIC = ("orthotropic", "saturating")
+KINDS = ("stvk", "neo-hookean", "yeoh", "corotational", "stvk-volume", *ANISOTROPIC)
+BASES = ("shaken", "modes", "handles", "paper", "interior", "modal", "responses")
 #: Suffixes of motion files of body models.
 MOTIONS = (".npz", ".pkl", ".smpl")
 
@@ -65,7 +69,36 @@ class CommandOptions(FleshOptions, SourceOptions):
 
 
 @dataclass(frozen=True)
-class ViewOptions(CommandOptions):
+class SoftBodyOptions(CommandOptions):
+    """Options of commands that build a soft skeleton."""
+
+    handles: str | None = None
+    """Handles of soft-skeleton: their number, 90 by default; or chosen by hand: vertices of the
+    skin with commas, such as 10,20,30, or a .json file, a list of vertices or of points [x,y,z] at
+    rest, or {"vertices": […], "mirror": false}. Handles chosen on one side of a body are repeated
+    on the other, unless the file says otherwise."""
+    denser: Words = None
+    """Relative density of handles by bone, for soft-skeleton: 'hand*=3' for three times as many."""
+    skeleton: Path | None = None
+    """Meshes of bones (.npz) around which soft-skeleton has its flesh, in place of bone as deep as
+    in the anatomy."""
+    material: Literal[*KINDS] | None = None  # type: ignore[valid-type]
+    """Material of the flesh; by default yeoh, which stiffens under strain, StVK without an anatomy,
+    or the scene's. Orthotropic and saturating, for soft-skeleton, are stiffer along the bones;
+    saturating stiffens up to a bound."""
+
+    def flesh_words(self) -> dict[str, Any]:
+        """Return the given options of the flesh; files are not read."""
+        return super().flesh_words() | without_none({"kind": self.material})
+
+    def soft_words(self) -> dict[str, Any]:
+        """Return the given words for handles, their density, and the file of bones."""
+        words = {"handles": self.handles, "denser": self.denser, "skeleton": self.skeleton}
+        return without_none(words)
+
+
+@dataclass(frozen=True)
+class ViewOptions(SoftBodyOptions):
     """Options of `supple view` about the character."""
 
     damping: float = 1.0
@@ -79,7 +112,7 @@ class ViewOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
-class BakeOptions(CommandOptions, BakePlayOptions):
+class BakeOptions(SoftBodyOptions, BakePlayOptions):
     """Options of `supple bake`; None selects a default."""
 
     motion: str | None = None
@@ -142,21 +175,19 @@ class BakeOptions(CommandOptions, BakePlayOptions):
 
 
 @dataclass(frozen=True)
-class BuildOptions(CommandOptions):
+class BuildOptions(SoftBodyOptions):
     """Options of `supple build`; None selects a default."""
 
     motion: str | None = None
     """For a body model: a motion file of AMASS or of hand poses (.npz)."""
     modes: Numbers = None  # type: ignore[assignment]
     """Number of modes in all, or for each region."""
-    basis: Literal["shaken", "modes"] | None = None
+    basis: Literal[*BASES] | None = None  # type: ignore[valid-type]
     """Basis of pose-space: "shaken", the default for files, one basis from simulations of the
-    shaken body; "modes", the softest modes of each region."""
+    shaken body; "modes", the softest modes of each region. Basis of soft-skeleton: "handles", the
+    default; "paper", linearly precise; "interior", handles inside as well; "modal"; "responses"."""
     regions: Literal["auto", "none"] | None = None
     """Regions of a basis of modes: "auto" follows the bones; "none" is one for the whole body."""
-    material: Literal["stvk", "neo-hookean", "yeoh", "corotational", "stvk-volume"] | None = None
-    """Material of the flesh; by default yeoh, which stiffens under strain, StVK without an
-    anatomy, or the scene's."""
     stiffness_at: Words = None
     """Stiffness factors at poses, for muscles that stiffen: POSE=MAP with a frame of a motion or a
     pose of the scene, and a map as for --stiffness: Run:12=color:COLOR_1 flexed=biceps.json."""

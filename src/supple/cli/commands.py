@@ -355,9 +355,9 @@ def reproduce(
         Of xu2016: table1, table2, table3, fig4, fig5, fig6, fig7, fig10, fig11, fig14, fig15,
         projection and beam. Of barbic2005: barbic2005-fig5, -fig8, -fig10, -fig11 and -fig12,
         also written barbic2005/fig12. Of hahn2013: hahn2013-table1, -fig2, -fig3, -fig4, -fig5,
-        -skinning and -jacobians. Of tapia2021: tapia2021-table1, -modes, and -fig1 to -fig16
-        except -fig11, a live demonstration. A paper's name selects all of it; by default all
-        papers.
+        -skinning and -jacobians. Of tapia2021: tapia2021-table1, -modes, -points, -betas, and
+        -fig1 to -fig16 except -fig11, a live demonstration. A paper's name selects all of it; by
+        default all papers.
     output
         Folder for NAME.png, NAME.json and the page reproduce.md.
     quick

@@ -1,4 +1,4 @@
-"""The command `supple fit`."""
+"""The commands `supple fit` and `supple fit-body`."""
 
 from __future__ import annotations
 
@@ -41,3 +41,32 @@ def fit(
 
         figures = run_fit(source, target, output, options, quiet=display.silent)
     display.show(figures)
+
+
+def fit_body(
+    body: Path,
+    scan: Path,
+    /,
+    *,
+    output: Output = None,
+    unit: str | None = None,
+    display: Shown = DISPLAY,
+) -> None:
+    """Find the shape coefficients of a body model from a scan; write a body of this shape.
+
+    Parameters
+    ----------
+    body
+        A body or hand with shape directions, in the layout of SMPL or MANO (.npz .pkl).
+    scan
+        A mesh (.obj .ply .stl .off …) of a person or a hand, in nearly any pose, upright. It may
+        have any vertices, holes, and only a part of the body.
+    output
+        The body model (.npz), by default BODY_SCAN.npz in the current folder: a source of bake,
+        build and view.
+    unit
+        Unit of the scan: m, cm, mm, in, ft, or the number of metres; by default m.
+    """
+    from supple.app.body_fitting import run_fit_body
+
+    display.show(run_fit_body(body, scan, output, unit, quiet=display.silent))

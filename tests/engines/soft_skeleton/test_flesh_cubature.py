@@ -23,11 +23,11 @@ from supple.engines.soft_skeleton.flesh.cubature import (
     oblivious_cubature,
 )
 from supple.engines.soft_skeleton.flesh.deformation_bases import (
-    farthest_handles,
     handle_weights,
     three_coordinates,
 )
 from supple.engines.soft_skeleton.flesh.flesh_energy import add_flesh_terms, rest_stiffness
+from supple.engines.soft_skeleton.flesh.handles import farthest_handles
 from supple.engines.soft_skeleton.flesh.soft_layer import flesh_layer
 from supple.errors import SuppleError
 from supple.scenes.bodies.beam import beam

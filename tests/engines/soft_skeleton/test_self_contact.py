@@ -82,10 +82,14 @@ def pushed_fist(*, own: bool) -> SoftSkeletonSimulator:
     model = soft_hand()
     tip = int(np.argmin(np.linalg.norm(model.rig(hand_pose({})) - model.joints[6], axis=1)))
     inwards = model.joints[0] - model.rig(fist())[tip]
+    inwards *= 3.0 / 20 / np.linalg.norm(inwards)
+    places = model.rig(hand_pose({}))
+    near = np.argsort(np.linalg.norm(places - places[tip], axis=1))[:20]
+    forces = dict.fromkeys(near.tolist(), inwards)
     sim = SoftSkeletonSimulator(model, self_contact=own, tracking=3.0, **WEIGHTLESS)
     sim.reset(fist())
     for _ in range(60):
-        sim.step(fist(), forces={tip: 3.0 * inwards / np.linalg.norm(inwards)})
+        sim.step(fist(), forces=forces)
     return sim
 
 

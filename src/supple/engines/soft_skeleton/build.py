@@ -24,6 +24,7 @@ from supple.engines.soft_skeleton.flesh.cubature import (
     oblivious_cubature,
 )
 from supple.engines.soft_skeleton.flesh.deformation_bases import BASES, flesh_stiffness
+from supple.engines.soft_skeleton.flesh.handles import Handles
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer, flesh_layer
 from supple.engines.soft_skeleton.model import SoftSkeletonModel
 from supple.errors import SuppleError
@@ -53,7 +54,7 @@ REACH, BATCH = 3.0, 256
 def build(
     character: Character,
     *,
-    handles: int = 90,
+    handles: Handles | int | ArrayLike = 90,
     basis: str = "handles",
     denser: Mapping[str, float] | ArrayLike | None = None,
     tets: int | TetMesh = 12_000,
@@ -74,7 +75,9 @@ def build(
     character
         A surface, its rig with one skeleton and linear skinning, and motions.
     handles
-        Number of handles on the skin, three coordinates each.
+        Number of handles on the skin, three coordinates each; or those chosen by hand: vertices of
+        the skin (h,), points (h, 3) at rest, or `Handles`. Bodies with two sides have the same on
+        both, unless ``Handles(mirror=False)``.
     basis
         ``"handles"``; ``"paper"``: linearly precise; ``"interior"``: handles inside as well;
         ``"modal"``: softest modes; ``"responses"``: half as many handles, and responses to loads on
@@ -102,7 +105,8 @@ def build(
     """
     _check_kinds(character, skeleton)
     log = BuildLog() if log is None else log
-    for name, value in (("handles", handles), ("cubature", cubature), ("points", points)):
+    chosen_handles = Handles.of(handles)
+    for name, value in (("cubature", cubature), ("points", points)):
         checked_count(name, value)
     checked_choice("basis", basis, BASES)
     checked_choice("cubature_method", cubature_method, CUBATURES)
@@ -113,7 +117,7 @@ def build(
             layer = flesh_layer(character, bones, tets, chosen, material, skeleton, young)
         with log.stage("handles"):
             near = _nearness(denser, character, bones, layer)
-            shapes, at = BASES[basis](layer, handles, near)
+            shapes, at = BASES[basis](layer, chosen_handles, near)
         with log.stage("cubature"):
             chosen_tets = _cubature(layer, shapes, at, cubature, cubature_method, seed, log)
         with log.stage("contact"):

@@ -102,6 +102,8 @@ ITEMS = {
     "tapia2021-fig14": Item("tapia2021.pressed_bodies", "fig14", "handles and modes, a hand"),
     "tapia2021-fig15": Item("tapia2021.pressed_bodies", "fig15", "handles and modes, a body"),
     "tapia2021-fig16": Item("tapia2021.pressed_bodies", "fig16", "a pin and the handles' density"),
+    "tapia2021-points": Item("tapia2021.build_studies", "points", "cubature points per handle"),
+    "tapia2021-betas": Item("tapia2021.build_studies", "betas", "a body's shape from a scan"),
     "tapia2021-modes": Item("tapia2021.table1_costs", "modes", "the cost of modes"),
 }
 #: Items by paper; those of xu2016 have no prefix.

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import igl
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Bools, Floats, Ints
 from supple.checks import checked_indices
 from supple.errors import SuppleError
+from supple.mesh.filling.bisection import cut, refined
 from supple.mesh.filling.signed_distance import outward_triangles
 from supple.mesh.surface import SurfaceMesh
-from supple.mesh.tets import TetMesh
+from supple.mesh.tets import EDGES, TetMesh
 from supple.mesh.topology import components
 from supple.rig.tets.surface_samples import typical_edge
 
-#: Vertices within this fraction of an edge are moved onto the bone.
-SNAPPED = 0.4
+#: Edges at a bone are at most this many of its radii, but not shorter than this part of the tets'
+#: typical edge; and most tets after refinement, per tet before.
+EDGE, LEAST_EDGE, MOST_TETS = 2.2, 0.3, 1.5
+#: Vertices within this fraction of their shortest edge are moved onto the bone.
+SNAPPED = 0.3
 #: Moved vertices go back if a tet would keep less than this fraction of its volume.
 LEAST_VOLUME = 0.2
 
@@ -79,29 +84,23 @@ class BoneTets(NamedTuple):
 
 
 def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
-    """Move vertices of tets onto nearby bones; return the tets and their vertices in bones.
+    """Refine tets near bones and move their vertices onto them; return also those in bones.
 
     Boundary vertices are never bone nor moved: bones that stick out of the skin end one tet below
     it. A bone too small for the tets holds the vertex nearest to its middle; a connected body of
     tets without any bone is held as a whole.
     """
-    surface, edge = bones.surface, typical_edge(mesh)
+    surface = bones.surface
+    most = int(MOST_TETS * len(mesh.tets))
+    mesh = refined(mesh, _near_bones(bones, typical_edge(mesh)), most)
     inner = np.setdiff1d(np.unique(mesh.tets), np.unique(mesh.boundary()))
     if not len(inner):
         raise SuppleError("the tets have no inner vertex; use more tets")
-    vertices, inside = mesh.vertices.copy(), np.zeros(len(mesh.vertices), bool)
-    squared, triangle, projections = igl.point_mesh_squared_distance(
-        mesh.vertices[inner], surface.vertices, surface.triangles
+    mesh, inside, inner = _conforming(mesh, inner, bones)
+    vertices = mesh.vertices
+    _, triangle, _ = igl.point_mesh_squared_distance(
+        vertices[inner], surface.vertices, surface.triangles
     )
-    facing = outward_triangles(surface.vertices, surface.triangles)
-    winding = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
-    near = np.sqrt(squared) < SNAPPED * edge
-    vertices[inner[near]] = projections[near]
-    back = _flattened(mesh, vertices, inner[near])
-    vertices[back] = mesh.vertices[back]
-    inside[inner[near]] = True
-    inside[back] = False
-    inside[inner] |= np.abs(winding) > 0.5
     owner = np.zeros(len(mesh.vertices), np.int64)
     owner[inner] = bones.bone[surface.triangles[triangle, 0]]
     for bone in range(len(bones.names)):
@@ -119,7 +118,69 @@ def meet_bones(mesh: TetMesh, bones: BoneMeshes) -> BoneTets:
         )
         inside[boneless], owner[boneless] = True, bones.bone[surface.triangles[triangle, 0]]
     held = np.flatnonzero(inside)
-    return BoneTets(TetMesh(vertices, mesh.tets, mesh.sets), held, bones.joints[owner[held]])
+    return BoneTets(mesh, held, bones.joints[owner[held]])
+
+
+def _conforming(mesh: TetMesh, inner: Ints, bones: BoneMeshes) -> tuple[TetMesh, Bools, Ints]:
+    """Return tets that conform to bones, the mask (n,) of vertices in them, and inner vertices.
+
+    Inner vertices near the surface of a bone are moved onto it, and edges that still cross it are
+    cut.
+    """
+    surface = bones.surface
+    squared, _, projections = igl.point_mesh_squared_distance(
+        mesh.vertices[inner], surface.vertices, surface.triangles
+    )
+    facing = outward_triangles(surface.vertices, surface.triangles)
+    winding = igl.fast_winding_number(surface.vertices, facing, mesh.vertices[inner])
+    distances = np.sqrt(squared)
+    near = distances < SNAPPED * _shortest_edges(mesh)[inner]
+    vertices = mesh.vertices.copy()
+    vertices[inner[near]] = projections[near]
+    back = _flattened(mesh, vertices, inner[near])
+    vertices[back] = mesh.vertices[back]
+    levels = np.full(len(vertices), np.median(distances))  # skin is outside of bones
+    levels[inner] = np.where(np.abs(winding) > 0.5, -distances, distances)
+    levels[np.setdiff1d(inner[near], back)] = 0.0
+    levels[back[levels[back] == 0]] = 1e-300
+    moved, levels = cut(TetMesh(vertices, mesh.tets, mesh.sets), levels)
+    inner = np.setdiff1d(np.unique(moved.tets), np.unique(moved.boundary()))
+    inside = np.zeros(len(levels), bool)
+    inside[inner] = levels[inner] <= 0
+    return moved, inside, inner
+
+
+def _near_bones(bones: BoneMeshes, edge: float) -> Callable[[Floats, Ints, Floats], Bools]:
+    """Return the function that marks tets at bones which are too large for their bone.
+
+    The radius of a bone is that of a cylinder with its volume and area.
+    """
+    triangles, points = bones.surface.triangles, bones.surface.vertices
+    owner = bones.bone[triangles[:, 0]]
+    count = len(bones.names)
+    a, b, c = (points[triangles[:, k]] for k in range(3))
+    areas = np.bincount(owner, np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2, count)
+    volumes = np.abs(np.bincount(owner, (np.cross(a, b) * c).sum(axis=1) / 6, count))
+    radii = 2 * volumes / np.maximum(areas, 1e-300)
+    largest = np.clip(EDGE * radii, LEAST_EDGE * edge, np.inf)
+
+    def marked(vertices: Floats, tets: Ints, longest: Floats) -> Bools:
+        middles = vertices[tets].mean(axis=1)
+        squared, nearest, _ = igl.point_mesh_squared_distance(middles, points, triangles)
+        near = np.sqrt(squared) < 0.5 * longest
+        return np.asarray(near & (longest > largest[owner[nearest]]), bool)
+
+    return marked
+
+
+def _shortest_edges(mesh: TetMesh) -> Floats:
+    """Return the length (n,) of the shortest edge at each vertex."""
+    ends = mesh.tets[:, EDGES]
+    lengths = np.linalg.norm(mesh.vertices[ends[..., 0]] - mesh.vertices[ends[..., 1]], axis=2)
+    shortest = np.full(len(mesh.vertices), np.inf)
+    for k in range(2):
+        np.minimum.at(shortest, ends[..., k], lengths)
+    return shortest
 
 
 def _flattened(mesh: TetMesh, moved: Floats, snapped: Ints) -> Ints:

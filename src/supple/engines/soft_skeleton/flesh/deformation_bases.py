@@ -9,43 +9,20 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg
-from scipy.sparse.csgraph import dijkstra, reverse_cuthill_mckee
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from supple.arrays import Floats, Ints
+from supple.engines.soft_skeleton.flesh.handles import Handles, farthest_handles, handle_vertices
 from supple.engines.soft_skeleton.flesh.soft_layer import FleshLayer
 from supple.errors import SuppleError
 from supple.linalg.cholesky import SparseCholesky
 from supple.linalg.sparse import same_entries, symmetrised
 from supple.mesh.biharmonic import bilaplacian
-from supple.mesh.tets import EDGES, OUTWARD_FACES, TetMesh, cotangent_laplacian, hat_gradients
+from supple.mesh.tets import OUTWARD_FACES, TetMesh, cotangent_laplacian, hat_gradients
 from supple.mesh.topology import row_keys
 
 #: Weights fade to zero between these values, so that handles are local (tapia2021 §3.2).
 FADE = 0.03, 0.1
-
-
-def farthest_handles(
-    mesh: TetMesh, candidates: Ints, count: int, density: Floats | None = None
-) -> Ints:
-    """Return vertices (count,) by farthest-point sampling among candidates on the skin.
-
-    Distances are along edges of the tets, so that touching fingers stay apart. `density` (n,) is
-    relative, by vertex; None for a uniform one.
-    """
-    ends = np.unique(np.sort(mesh.tets[:, EDGES].reshape(-1, 2), axis=1), axis=0)
-    n = len(mesh.vertices)
-    lengths = np.linalg.norm(mesh.vertices[ends[:, 0]] - mesh.vertices[ends[:, 1]], axis=1)
-    graph = sp.coo_array((lengths, (ends[:, 0], ends[:, 1])), (n, n)).tocsr()
-    dense = np.ones(len(candidates)) if density is None else density[candidates]
-    middle = mesh.vertices[candidates].mean(axis=0)
-    first = int(np.linalg.norm(mesh.vertices[candidates] - middle, axis=1).argmax())
-    distances, chosen = np.full(len(candidates), np.inf), [first]
-    while len(chosen) < min(count, len(candidates)):
-        reached = dijkstra(graph, False, int(candidates[chosen[-1]]))[candidates]
-        np.minimum(distances, reached, out=distances)
-        # A separate component is infinitely far, and gets a handle first.
-        chosen.append(int(np.argmax(np.where(np.isinf(distances), 1e300, distances) * dense)))
-    return candidates[np.array(chosen)]
 
 
 def handle_weights(
@@ -123,7 +100,7 @@ class DeformationBasis(NamedTuple):
 
 def _handles(
     layer: FleshLayer,
-    count: int,
+    handles: Handles | int,
     density: Floats | None,
     *,
     interior: bool = False,
@@ -134,7 +111,7 @@ def _handles(
     `precise` is for linearly precise coordinates (tapia2021 §3.2). Handles are ordered along the
     body, so that the factor of a step is sparse.
     """
-    at = farthest_handles(layer.mesh, layer.free if interior else layer.outer, count, density)
+    at = handle_vertices(layer, handles, density, interior=interior)
     energy = precise_energy(layer.mesh) if precise else None
     reach = handle_weights(layer.mesh, layer.held, at, energy)
     neighbours = sp.csr_array(abs(reach).T @ abs(reach))
@@ -144,34 +121,40 @@ def _handles(
     return DeformationBasis(three_coordinates(ordered), at[order])
 
 
-def _modal(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+def _modal(layer: FleshLayer, handles: Handles | int, density: Floats | None) -> DeformationBasis:
     """Return the softest modes of flesh on bone, three per handle; `density` is ignored."""
     del density
+    at = handle_vertices(layer, handles, None)
     stiffness, unknown = flesh_stiffness(layer)
     masses = np.repeat(layer.body.vertex_masses(), 3)[unknown]
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
     solve = scipy.sparse.linalg.LinearOperator(
         stiffness.shape, matvec=lambda b: factor.solve(np.ravel(b)), dtype=np.float64
     )
-    size = min(3 * count, len(unknown) - 2)
+    size = min(3 * len(at), len(unknown) - 2)
     start = np.cos(np.arange(len(unknown)))  # deterministic
     _, modes = scipy.sparse.linalg.eigsh(
         stiffness, size, sp.diags_array(masses), 0.0, OPinv=solve, v0=start
     )
     basis = np.zeros((3 * len(layer.mesh.vertices), size))
     basis[unknown] = modes * np.sign(modes[np.abs(modes).argmax(axis=0), np.arange(size)])
-    at = farthest_handles(layer.mesh, layer.outer, count)
     return DeformationBasis(same_entries([sp.csr_array(basis[i::3]) for i in range(3)]), at)
 
 
-def _responses(layer: FleshLayer, count: int, density: Floats | None) -> DeformationBasis:
+def _responses(
+    layer: FleshLayer, handles: Handles | int, density: Floats | None
+) -> DeformationBasis:
     """Return half as many handles, and static responses to loads on patches around the others.
 
     Responses are faded to zero between 0.1 and 0.03 of their maximum.
     """
-    at = farthest_handles(layer.mesh, layer.outer, max(count, 2), density)
+    given = Handles.of(handles)
+    if given.count is not None:  # the first half is spread over all of the skin
+        at = farthest_handles(layer.mesh, layer.outer, max(given.count, 2), density)
+    else:
+        at = handle_vertices(layer, given, density)
     half = len(at) // 2
-    handles = three_coordinates(handle_weights(layer.mesh, layer.held, at[: len(at) - half]))
+    spread = three_coordinates(handle_weights(layer.mesh, layer.held, at[: len(at) - half]))
     stiffness, unknown = flesh_stiffness(layer)
     factor = SparseCholesky(stiffness, block=3).factorise(stiffness)
     positions = layer.mesh.vertices
@@ -190,7 +173,7 @@ def _responses(layer: FleshLayer, count: int, density: Floats | None) -> Deforma
     sizes = np.linalg.norm(answers.reshape(len(positions), 3, -1), axis=1)
     largest = sizes.max(axis=0)
     answers = answers / largest * np.repeat(faded(sizes / largest), 3, axis=0)
-    joined = [sp.csr_array(sp.hstack([handles[i], sp.csr_array(answers[i::3])])) for i in range(3)]
+    joined = [sp.csr_array(sp.hstack([spread[i], sp.csr_array(answers[i::3])])) for i in range(3)]
     return DeformationBasis(same_entries(joined), at)
 
 
@@ -201,8 +184,8 @@ def flesh_stiffness(layer: FleshLayer) -> tuple[sp.csr_array, Ints]:
     return sp.csr_array(stiffness[unknown][:, unknown]), unknown
 
 
-#: Bases by name: basis(layer, number of handles, relative density by vertex).
-BASES: dict[str, Callable[[FleshLayer, int, Floats | None], DeformationBasis]] = {
+#: Bases by name: basis(layer, handles, relative density by vertex).
+BASES: dict[str, Callable[[FleshLayer, Handles | int, Floats | None], DeformationBasis]] = {
     "handles": _handles,
     "paper": partial(_handles, precise=True),
     "interior": partial(_handles, interior=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,22 +11,30 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from supple.anatomy.anatomy import Anatomy
-from supple.anatomy.body_plan import anatomical_material, plan_body
+from supple.anatomy.body_plan import BodyPlan, anatomical_material, held_vertices, plan_body
 from supple.anatomy.layers import layered_embedding
 from supple.anatomy.painted_material import pose_materials
-from supple.arrays import Floats, Ints
+from supple.anatomy.symmetry import Mirror
+from supple.arrays import Bools, Floats, Ints
 from supple.elastic.body import ElasticBody
 from supple.elastic.material import Material
 from supple.engines.soft_skeleton.bones.rig_bones import RigBones
+from supple.engines.soft_skeleton.flesh.fibres import with_fibres
 from supple.errors import SuppleError
 from supple.mesh.embedding import embed_parts
+from supple.mesh.filling.bisection import refined
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
 from supple.rig.skeleton.skinning import skinned_core
 from supple.rig.tets.bone_meshes import BoneMeshes, meet_bones
 from supple.rig.tets.skinned_tets import extended_influences
-from supple.rig.tets.surface_samples import SurfaceSamples
+from supple.rig.tets.surface_samples import SurfaceSamples, typical_edge
 
+#: Vertices of the skin whose mirror images define that of a tet vertex.
+NEIGHBOURS = 12
+#: Edges are at most this many times the thickness of a part, but not shorter than this part of the
+#: lattice's edges; and most tets after refinement, per tet before.
+THIN, LEAST_EDGE, MOST_TETS = 0.9, 0.15, 2
 #: Smallest Young's modulus in Pa of flesh that bears loads.
 SOFTEST = 10e3
 
@@ -36,7 +44,8 @@ class FleshLayer:
     """Tets of flesh and bone, at rest.
 
     `held` are the vertices in bone, `embedding` (n̄, n) weights of the tet vertices at each vertex
-    of the skin, and `weights` (n, K) skinning weights of the bones at tet vertices.
+    of the skin, and `weights` (n, K) skinning weights of the bones at tet vertices. `skin` (n̄, 3)
+    are the vertices of the skin, and `mirror` is the symmetry of a body with two sides.
     """
 
     mesh: TetMesh
@@ -44,6 +53,18 @@ class FleshLayer:
     material: Material
     embedding: sp.csr_array
     weights: sp.csr_array
+    skin: Floats
+    mirror: Mirror | None = None
+
+    @cached_property
+    def twins(self) -> Ints | None:
+        """(n,) outer vertex at the mirror image of each outer vertex; itself on the plane.
+
+        It is −1 where there is no skin at the mirror image, and None for a body without two sides.
+        """
+        if self.mirror is None:
+            return None
+        return mirrored_vertices(self.mirror, self.skin, self.mesh, self.outer)
 
     @cached_property
     def body(self) -> ElasticBody:
@@ -102,6 +123,63 @@ class FleshLayer:
         return Material(self.material.kind, young, poisson, density)
 
 
+def mirrored_vertices(mirror: Mirror, skin: Floats, mesh: TetMesh, among: Ints) -> Ints:
+    """Return the vertex of `among` (k,) nearest to the mirror image of each of them, in (n,).
+
+    The mirror image is that of the `skin` (n̄, 3): its vertices around a point are mapped by the
+    reflection that fits them to their images. The entry is −1 for vertices outside `among`, and
+    where the skin has no counterpart.
+    """
+    paired, images = np.flatnonzero(mirror.has), mirror.counterpart @ skin
+    positions = mesh.vertices[among]
+    count = min(NEIGHBOURS, len(paired))
+    near = paired[cKDTree(skin[paired]).query(positions, k=count)[1]].reshape(len(among), -1)
+    a, b = skin[near], images[near]
+    centres, moved = a.mean(axis=1), b.mean(axis=1)
+    cross = np.einsum("pki,pkj->pij", a - centres[:, None], b - moved[:, None])
+    u, _, vt = np.linalg.svd(cross)
+    signs = np.ones((len(among), 3))
+    signs[:, 2] = -np.sign(np.linalg.det(u @ vt))  # a reflection
+    offsets = np.einsum("pi,pij,pj,pjk->pk", positions - centres, u, signs, vt)
+    nearest = cKDTree(positions).query(moved + offsets)[1]
+    on_skin = cKDTree(skin).query(positions)[1]
+    result = np.full(len(mesh.vertices), -1)
+    result[among] = np.where(mirror.has[on_skin] > 0, among[nearest], -1)
+    return result
+
+
+def _refined_limbs(character: Character, plan: BodyPlan) -> tuple[TetMesh, Ints]:
+    """Return tets that are smaller in thin parts, such as fingers, and their bone vertices.
+
+    In fingers as thick as two tets, all vertices were bone but for a few.
+    """
+    anatomy, mesh = plan.anatomy, plan.mesh
+    if anatomy.hard.all():
+        return mesh, plan.held
+    least = LEAST_EDGE * typical_edge(mesh)
+    skin, of_soft = cKDTree(anatomy.surface.vertices), ~anatomy.hard
+
+    def marked(vertices: Floats, tets: Ints, longest: Floats) -> Bools:
+        middles = vertices[tets].mean(axis=1)
+        thin = longest > np.maximum(THIN * anatomy.balls.thickness(middles), least)
+        thin[thin] = of_soft[skin.query(middles[thin])[1]]
+        return np.asarray(thin, bool)
+
+    mesh = refined(mesh, marked, MOST_TETS * len(mesh.tets))
+    if len(mesh.tets) == len(plan.mesh.tets):
+        return plan.mesh, plan.held
+    return mesh, held_vertices(character, mesh, plan.anatomy)
+
+
+def _on_both_sides(held: Ints, mirror: Mirror, skin: Floats, mesh: TetMesh) -> Ints:
+    """Return bone vertices with those at mirror images of bone: the lattice decides either way."""
+    twins = mirrored_vertices(mirror, skin, mesh, np.unique(mesh.tets))
+    others = twins[held]
+    mutual = (others >= 0) & (twins[others] == held)
+    both: Ints = np.union1d(held, others[mutual])
+    return both
+
+
 def flesh_layer(
     character: Character,
     bones: RigBones,
@@ -119,18 +197,32 @@ def flesh_layer(
     surface = character.surface
     plan = plan_body(character, tets, anatomy)
     mesh, held = plan.mesh, plan.held
+    mirror = None if plan.anatomy.skin is None else plan.anatomy.skin.mirror
     if skeleton is not None:
         mesh, held, joints = meet_bones(mesh, skeleton)
+    elif not isinstance(tets, TetMesh):
+        mesh, held = _refined_limbs(character, plan)
+    if skeleton is None and mirror is not None:
+        held = _on_both_sides(held, mirror, surface.vertices, mesh)
     chosen = _load_bearing(anatomical_material(plan.anatomy)) if material is None else material
     embedding = embed_parts(surface, surface.vertices, np.arange(len(surface.vertices)), mesh)
     if young is None and material is None:
         young = plan.factors * np.asarray(chosen.young)
-    chosen = pose_materials(chosen, mesh, embedding, 1, young=young)[0]
+    fibrous = not chosen.isotropic and chosen.axes is None and np.size(chosen.young) == 1
+    painted = replace(chosen, kind="neo-hookean") if fibrous else chosen
+    painted = pose_materials(painted, mesh, embedding, 1, young=young)[0]
     embedding = layered_embedding(embedding, surface, mesh, plan.anatomy.followed)
     weights = _tet_weights(character, bones, mesh)
     if skeleton is not None:
         weights = _on_bones(weights, bones, held, joints)
-    layer = FleshLayer(mesh, held, chosen, sp.csr_array(embedding), weights)
+    if fibrous:
+        core = skinned_core(character.rig)
+        assert core is not None
+        painted = replace(painted, kind=chosen.kind, saturation=chosen.saturation)
+        painted = with_fibres(painted, core.rig, tuple(bones.names), weights, mesh)
+    layer = FleshLayer(
+        mesh, held, painted, sp.csr_array(embedding), weights, surface.vertices, mirror
+    )
     if not len(layer.outer):
         raise SuppleError("all tets are bone; use more tets, or an anatomy with flesh")
     return layer
@@ -171,4 +263,4 @@ def _load_bearing(material: Material) -> Material:
     in a hand, a ball of 200 g falls through it.
     """
     young = max(float(np.min(material.young)), SOFTEST)
-    return Material(material.kind, young, material.poisson, material.density)
+    return replace(material, young=young)

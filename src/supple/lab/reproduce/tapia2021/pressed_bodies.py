@@ -148,13 +148,16 @@ def _against_modes(
         progress(0.6 + 0.3 * at / len(models), basis)
         takes[basis] = press_model(model, probe)
     rows = [_row(basis, probe, take, full, rest) for basis, take in takes.items()]
+    shown_takes = {"without soft tissue": Pressed(np.inf, np.zeros_like(rest)), "all tets": full}
+    shown_takes |= takes
     figure, grid = sheet(
-        f"{probe.name}: displacement of the skin in mm at equal depth", 2, len(takes) + 1, 2.5
+        f"{probe.name}: displacement of the skin in mm at equal depth", 2, len(shown_takes), 2.3
     )
     largest = round(1e3 * float(np.linalg.norm(full.displacements, axis=1).max()), 1)
     azimuth, elevation = _VIEWS[name]
-    for column, (basis, take) in enumerate({"all tets": full, **takes}.items()):
-        _draw_pressed(grid[0, column], name, probe, take, f"{basis}: {take.force:.1f} N", largest)
+    for column, (basis, take) in enumerate(shown_takes.items()):
+        caption = f"{basis}: {take.force:.1f} N" if np.isfinite(take.force) else basis
+        _draw_pressed(grid[0, column], name, probe, take, caption, largest)
         text = "" if column else "colours ten times finer"
         view = {"largest": 0.1 * largest, "azimuth": azimuth, "elevation": elevation}
         draw_flesh(grid[1, column], shown.character.surface, take.displacements, text, **view)
@@ -171,7 +174,8 @@ def _against_modes(
         "coordinates": {"ours": len(handles.stiffness), "paper": {"hand": 261, "human": 246}[name]},
         "rows": rows,
         "note": "modal: softest modes of the flesh with fixed bones, as many as the handles' "
-        "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates.",
+        "coordinates, with the paper's cubature. paper: handles with linearly precise coordinates. "
+        "Without soft tissue the skin stays, and the bones would move instead.",
     }
 
 
