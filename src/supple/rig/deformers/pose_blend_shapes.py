@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_plain
+from supple.compiled.kernel_program import KernelCall
 from supple.errors import SuppleError
 from supple.maths.quaternions import exponential, to_matrix
 from supple.rig.deformers.blend_shapes import DisplacingPlacement, DisplacingRig, apply_frames
@@ -22,6 +23,7 @@ from supple.rig.placement.placement import (
     DeformingPlacement,
     Placement,
     Positions,
+    copy_numbers,
     placement,
     writable,
 )
@@ -170,11 +172,18 @@ class PoseBlendPlacement(DisplacingPlacement):
     def _allocate(self) -> None:
         super()._allocate()
         self._block = _block()
-        self._features = np.empty((len(self._table.entries), FEATURES))
+        self._features = np.zeros((len(self._table.entries), FEATURES))
 
     def _displace(self, points: Floats, pose: Floats) -> None:
         np.copyto(self._shaped, points)
         _add_posed(pose, self._table, self._features, self._block, self._shaped)
+
+    def _displacing_calls(self, points: Floats, pose: Floats) -> list[KernelCall]:
+        written = self._features, self._block, self._shaped
+        return [
+            KernelCall(copy_numbers, (points, self._shaped), (self._shaped,)),
+            KernelCall(_add_posed, (pose, self._table, *written), written),
+        ]
 
 
 class _PoseBlendJacobian:
