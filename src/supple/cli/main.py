@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError
 import supple
 from supple.cli.bench_command import bench
 from supple.cli.commands import COMMANDS
+from supple.cli.export_command import export
 from supple.cli.fit_command import fit
 from supple.errors import SuppleError, SuppleWarning
 
@@ -26,7 +27,7 @@ app = App(
     version=supple.__version__,
     suppress_keyboard_interrupt=False,
 )
-for _command in (*COMMANDS, fit, bench):
+for _command in (*COMMANDS, fit, export, bench):
     app.command(_command)
 
 

@@ -265,7 +265,12 @@ def memory_image(program: Program, pointer: int) -> bytes:
         kind = ord(array.dtype.char if array.dtype.char != "l" else "q")
         arrays.append((pool.add(name), int(shared), offset, kind, array.itemsize, array.size))
     adjustable = [
-        (pool.add(name), segments.number(each.table, each.field), _bits(each.least), _bits(each.most))
+        (
+            pool.add(name),
+            segments.number(each.table, each.field),
+            _bits(each.least),
+            _bits(each.most),
+        )
         for name, each in program.numbers.items()
     ]
     texts = [(pool.add(name), pool.add(text)) for name, text in program.texts.items()]

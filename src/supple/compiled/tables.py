@@ -135,7 +135,9 @@ _WORD = ir.IntType(64)
 def _loaded(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     """Load the table's entry at the row and column that are the first two of `args`."""
     rows, columns = FUNCTION_TABLE.shape
-    table = context.get_c_value(builder, ir.ArrayType(ir.ArrayType(_WORD, columns), rows), FUNCTION_SYMBOL)
+    table = context.get_c_value(
+        builder, ir.ArrayType(ir.ArrayType(_WORD, columns), rows), FUNCTION_SYMBOL
+    )
     at = [context.cast(builder, args[k], kinds[k], types.int64) for k in range(2)]
     return builder.load(builder.gep(table, [ir.Constant(_WORD, 0), *at]))
 

@@ -49,21 +49,22 @@ from supple.rig.skeleton.skinning_kernels import to_quaternion
 MOST_FORCES = 256
 
 
-def step_program(model: PoseSpaceModel, options: StepOptions | None = None) -> Program:
-    """Return the step of a model with these options as a program.
+def step_program(model: PoseSpaceModel, dt: float | None = None, **keywords: Any) -> Program:
+    """Return the step of a model as a program, with options of `StepOptions`.
 
     Sections: ``check`` inputs; ``place`` the rig at the pose; ``reset`` or ``teleport``; inertial
     ``forces``, ``loads`` of the host, and ``solve``; ``surface``. A rig that only Python can
     evaluate raises SuppleError, and so does a material that a program has registered.
     """
-    options = StepOptions() if options is None else options
+    step = {} if dt is None else {"dt": dt}
+    options = StepOptions.of("step_program", None, keywords | step)
     if not is_built_in(model.material_kind):
         raise SuppleError(f"only Python can evaluate the material {model.material_kind!r}")
     runtime = RuntimeModel.of(model, frames=options.frames)
     work = Workspace(runtime)
     settings = StepSettings.of(options, runtime.size, runtime.least_damping)
     tables = contiguous(StepTables.of(runtime))
-    step = ArgumentTable(StepArguments(work.targets, tables, settings, work.step))
+    bound = ArgumentTable(StepArguments(work.targets, tables, settings, work.step))
     (state,) = states_of(runtime, 1)
     rest_pose = np.array(model.rig.rest_pose, np.float64)
     given_pose, given_root = rest_pose.copy(), np.eye(4)
@@ -73,14 +74,16 @@ def step_program(model: PoseSpaceModel, options: StepOptions | None = None) -> P
     vertices, forces = np.zeros(MOST_FORCES, np.int64), np.zeros((MOST_FORCES, 3))
     n_forces = np.zeros(1, np.int64)
     changed = (state.arrays, work.step, work.targets)
-    displaced = ArgumentTable(SkinWork(contiguous(runtime.skin), tables.frames, work.blend, work.skin))
+    displaced = ArgumentTable(
+        SkinWork(contiguous(runtime.skin), tables.frames, work.blend, work.skin)
+    )
     limit = 2 * options.longest_displacement(runtime.size) / runtime.spread
 
     def take(stages: int, error: str = "") -> KernelCall:
-        return KernelCall(_take, (stages, step, state.bound), changed, error)
+        return KernelCall(_take, (stages, bound, state.bound), changed, error)
 
     def start(keep_flesh: bool) -> list[KernelCall]:
-        return [KernelCall(_start, (keep_flesh, step, state.bound), changed)]
+        return [KernelCall(_start, (keep_flesh, bound, state.bound), changed)]
 
     def copied(source: Floats, to: Floats) -> KernelCall:
         return KernelCall(copy_numbers, (source, to), (to,))
@@ -138,7 +141,7 @@ def step_program(model: PoseSpaceModel, options: StepOptions | None = None) -> P
         "last_root": state.root,
         "q": state.q,
     }
-    stiffness = Number(step, ("settings", "solve", "stiffness"), 1e-3, 1e3)
+    stiffness = Number(bound, ("settings", "solve", "stiffness"), 1e-3, 1e3)
     names = "\n".join(parameter.name for parameter in model.rig.parameters)
     texts = {"name": model.name, "parameters": names}
     return Program(
