@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from supple.compiled.kernel_program import Program
 from supple.compiled.memory_image import memory_image
 from supple.compiled.portable_code import TARGETS, Target, object_code
+from supple.compiled.program import Program
 from supple.engines.engine import ENGINES
 from supple.engines.factory import load_model
 from supple.errors import SuppleError
@@ -92,7 +92,7 @@ def run_export(
             raise SuppleError(f"two models are named {name}; export them into different folders")
     if package.options and find_spec("ziglang") is None:
         raise SuppleError(
-            f"--target {target} needs a linker: pip install ziglang, or use --target c"
+            f"--target {target} needs a linker: pip install 'supple[live]', or use --target c"
         )
     with working("reading", quiet):
         programs = [_program(path, dt) for path in models]

@@ -28,7 +28,7 @@ def export(
     target
         linux-x86_64: a shared library and its header; web: a WebAssembly module and an ES module;
         c: an object file for Linux on x86-64 and the C source, for a compiler of your own.
-        The first two need ziglang (pip install ziglang).
+        The first two need a linker: pip install 'supple[live]'.
     dt
         Time step in s, by default 1/90.
     """

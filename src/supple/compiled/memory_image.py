@@ -19,7 +19,7 @@ import numpy as np
 from numba.core import types
 from numpy.typing import NDArray
 
-from supple.compiled.kernel_program import KernelCall, Program, arrays_of, portable_type
+from supple.compiled.program import KernelCall, Program, arrays_of, portable_type
 from supple.compiled.tables import ArgumentTable
 from supple.errors import SuppleError
 
@@ -246,7 +246,7 @@ def _merged(arrays: list[NDArray[Any]]) -> list[_Block]:
 
 
 def memory_image(program: Program, pointer: int) -> bytes:
-    """Return the file of a program for pointers of 4 or 8 bytes; equal programs give equal bytes."""
+    """Return the file of a program for pointers of 4 or 8 bytes; it is reproducible."""
     segments = _Segments(program, pointer)
     pool = _Pool()
     engine = pool.add(program.engine)

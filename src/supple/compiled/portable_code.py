@@ -22,7 +22,7 @@ from llvmlite import binding
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
-from supple.compiled.kernel_program import KernelCall, entry_function, table_type
+from supple.compiled.program import KernelCall, entry_function, table_type
 from supple.compiled.shipped_code import X86_64_V3
 from supple.compiled.tables import FUNCTION_SYMBOL, FUNCTION_TABLE
 from supple.errors import SuppleError
@@ -133,6 +133,10 @@ def _compiled(listed: list[_Function], target: Target) -> bytes:
     for _ in range(2):  # functions that the first pass inlines are optimised by the second
         builder.getModulePassManager().run(module, builder)
     module.verify()
+    needed = [each.name for each in module.functions if each.is_declaration]
+    foreign = [name for name in needed if name.startswith(("NRT_", "Py", "numba_gil"))]
+    if foreign:
+        raise SuppleError(f"a function allocates or calls Python: it needs {foreign[0]}")
     return bytes(machine.emit_object(module))
 
 

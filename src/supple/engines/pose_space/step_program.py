@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from supple.arrays import Floats, Ints
+from supple.arrays import Floats, Ints, Singles
 from supple.compiled.jit import compiled, compiled_fused
-from supple.compiled.kernel_program import KernelCall, Number, Program, contiguous
+from supple.compiled.program import KernelCall, Number, Program, contiguous
 from supple.compiled.tables import ArgumentTable, table_contents
 from supple.dynamics.character_inputs import is_rigid, is_usable
 from supple.elastic.densities.dispatch import is_built_in
@@ -41,6 +41,7 @@ from supple.engines.pose_space.step import (
 from supple.engines.pose_space.step_options import StepOptions
 from supple.errors import SuppleError
 from supple.maths.quaternions import to_matrix
+from supple.maths.small_matrices import determinant
 from supple.rig.motion.motion import RIGID
 from supple.rig.placement.placement import copy_numbers
 from supple.rig.skeleton.skinning_kernels import to_quaternion
@@ -60,93 +61,105 @@ def step_program(model: PoseSpaceModel, dt: float | None = None, **keywords: Any
     options = StepOptions.of("step_program", None, keywords | step)
     if not is_built_in(model.material_kind):
         raise SuppleError(f"only Python can evaluate the material {model.material_kind!r}")
-    runtime = RuntimeModel.of(model, frames=options.frames)
-    work = Workspace(runtime)
-    settings = StepSettings.of(options, runtime.size, runtime.least_damping)
-    tables = contiguous(StepTables.of(runtime))
-    bound = ArgumentTable(StepArguments(work.targets, tables, settings, work.step))
-    (state,) = states_of(runtime, 1)
-    rest_pose = np.array(model.rig.rest_pose, np.float64)
-    given_pose, given_root = rest_pose.copy(), np.eye(4)
-    skin = np.zeros((len(model.surface.vertices), 3), np.float32)
-    pose, root, points = (each[0] for each in work.targets)
-    placement, limits = runtime.placement.fork(), state.counts[LIMITS : LIMITS + 1]
-    vertices, forces = np.zeros(MOST_FORCES, np.int64), np.zeros((MOST_FORCES, 3))
-    n_forces = np.zeros(1, np.int64)
-    changed = (state.arrays, work.step, work.targets)
-    displaced = ArgumentTable(
-        SkinWork(contiguous(runtime.skin), tables.frames, work.blend, work.skin)
-    )
-    limit = 2 * options.longest_displacement(runtime.size) / runtime.spread
-
-    def take(stages: int, error: str = "") -> KernelCall:
-        return KernelCall(_take, (stages, bound, state.bound), changed, error)
-
-    def start(keep_flesh: bool) -> list[KernelCall]:
-        return [KernelCall(_start, (keep_flesh, bound, state.bound), changed)]
-
-    def copied(source: Floats, to: Floats) -> KernelCall:
-        return KernelCall(copy_numbers, (source, to), (to,))
-
-    checked = np.eye(4)
-    scales = np.abs(model.pose_weights.scales)
-    displacement = (SKIN, displaced, runtime.in_frames, runtime.unseen, limit, state.q, root, skin)
-    pushed = displaced, runtime.in_frames, vertices, forces, n_forces, root, work.system.external
-    sections = {
-        "check": [
-            KernelCall(
-                _check_pose, (given_pose, scales), (), "pose: an entry is not finite or too large"
-            ),
-            KernelCall(
-                _check_root,
-                (given_root, checked, np.zeros(4)),
-                (checked,),
-                "root is not a rigid transform; put scale in the pose",
-            ),
-        ],
-        "place": [
-            copied(given_pose, pose),
-            copied(checked, root),
-            *placement.tet_calls(pose, points),
-            take(BLEND, "the rig's positions are not finite at this pose"),
-        ],
-        "reset": start(keep_flesh=False),
-        "teleport": start(keep_flesh=True),
-        "forces": [take(INERTIA)],
-        "loads": [
-            KernelCall(
-                _add_forces,
-                pushed,
-                (work.skin, work.system.external),
-                "a force is not finite, or acts on a vertex that does not exist",
-            )
-        ],
-        "solve": [take(SOLVE | REMEMBER)],
-        "surface": [
-            *placement.surface_calls(pose, skin),
-            KernelCall(displace_skin, displacement, (work.skin, skin)),
-        ],
-    }
+    body = _Body(model, options)
+    state = body.state
     arrays: dict[str, Any] = {
-        "pose": given_pose,
-        "root": given_root,
-        "rest_pose": rest_pose,
-        "skin": skin,
+        **body.given,
+        "rest_pose": np.array(model.rig.rest_pose, np.float64),
         "triangles": np.ascontiguousarray(model.surface.triangles, np.int32),
-        "force_vertices": vertices,
-        "forces": forces,
-        "force_count": n_forces,
-        "limits": limits,
+        "limits": state.counts[LIMITS : LIMITS + 1],
         "last_pose": state.pose,
         "last_root": state.root,
         "q": state.q,
     }
-    stiffness = Number(bound, ("settings", "solve", "stiffness"), 1e-3, 1e3)
-    names = "\n".join(parameter.name for parameter in model.rig.parameters)
-    texts = {"name": model.name, "parameters": names}
     return Program(
-        "pose-space", float(options.dt), sections, arrays, {"stiffness": stiffness}, texts
+        "pose-space",
+        float(options.dt),
+        body.sections(),
+        arrays,
+        {"stiffness": Number(body.bound, ("settings", "solve", "stiffness"), 1e-3, 1e3)},
+        {
+            "name": model.name,
+            "parameters": "\n".join(parameter.name for parameter in model.rig.parameters),
+        },
     )
+
+
+class _Body:
+    """Arrays and tables of one body, and the calls that step it."""
+
+    def __init__(self, model: PoseSpaceModel, options: StepOptions) -> None:
+        self.runtime = runtime = RuntimeModel.of(model, frames=options.frames)
+        self.work = work = Workspace(runtime)
+        settings = StepSettings.of(options, runtime.size, runtime.least_damping)
+        tables = contiguous(StepTables.of(runtime))
+        self.bound = ArgumentTable(StepArguments(work.targets, tables, settings, work.step))
+        skin = contiguous(runtime.skin)
+        self.skin = ArgumentTable(SkinWork(skin, tables.frames, work.blend, work.skin))
+        (self.state,) = states_of(runtime, 1)
+        self.limit = 2 * options.longest_displacement(runtime.size) / runtime.spread
+        #: Arrays that a host writes, and the skin.
+        self.given = {
+            "pose": np.array(model.rig.rest_pose, np.float64),
+            "root": np.eye(4),
+            "force_vertices": np.zeros(MOST_FORCES, np.int64),
+            "forces": np.zeros((MOST_FORCES, 3)),
+            "force_count": np.zeros(1, np.int64),
+            "skin": np.zeros((len(model.surface.vertices), 3), np.float32),
+        }
+
+    def sections(self) -> dict[str, list[KernelCall]]:
+        """Return the calls of each section."""
+        pose, root, points = (each[0] for each in self.work.targets)
+        placement, given, checked = self.runtime.placement.fork(), self.given, np.eye(4)
+        scales = np.abs(self.runtime.model.pose_weights.scales)
+        wrong_pose = "pose: an entry is not finite or too large"
+        wrong_root = "root is not a rigid transform; put scale in the pose"
+        turned = given["root"], checked, np.zeros(4)
+        return {
+            "check": [
+                KernelCall(_check_pose, (given["pose"], scales), (), wrong_pose),
+                KernelCall(_check_root, turned, turned[1:], wrong_root),
+            ],
+            "place": [
+                KernelCall(copy_numbers, (given["pose"], pose), (pose,)),
+                KernelCall(copy_numbers, (checked, root), (root,)),
+                *placement.tet_calls(pose, points),
+                self._take(BLEND, "the rig's positions are not finite at this pose"),
+            ],
+            "reset": [self._start(keep_flesh=False)],
+            "teleport": [self._start(keep_flesh=True)],
+            "forces": [self._take(INERTIA)],
+            "loads": [self._push(root)],
+            "solve": [self._take(SOLVE | REMEMBER)],
+            "surface": [
+                *placement.surface_calls(pose, given["skin"]),
+                self._displace(root, given["skin"]),
+            ],
+        }
+
+    @property
+    def _changed(self) -> tuple[Any, ...]:
+        return self.state.arrays, self.work.step, self.work.targets
+
+    def _take(self, stages: int, error: str = "") -> KernelCall:
+        return KernelCall(_take, (stages, self.bound, self.state.bound), self._changed, error)
+
+    def _start(self, keep_flesh: bool) -> KernelCall:
+        return KernelCall(_start, (keep_flesh, self.bound, self.state.bound), self._changed)
+
+    def _push(self, root: Floats) -> KernelCall:
+        given, force = self.given, self.work.system.external
+        forces = given["force_vertices"], given["forces"], given["force_count"]
+        arguments = self.skin, self.runtime.in_frames, *forces, root, force
+        error = "a force is not finite, or acts on a vertex that does not exist"
+        return KernelCall(_add_forces, arguments, (self.work.skin, self.work.blend, force), error)
+
+    def _displace(self, root: Floats, skin: Singles) -> KernelCall:
+        runtime, work = self.runtime, self.work
+        limits = runtime.in_frames, runtime.unseen, self.limit
+        arguments = SKIN, self.skin, *limits, self.state.q, root, skin
+        return KernelCall(displace_skin, arguments, (work.skin, work.blend, skin))
 
 
 @compiled_fused
@@ -174,7 +187,7 @@ def _check_root(root: Floats, checked: Floats, quaternion: Floats) -> int:
         for j in range(3):
             inner = root[i, 0] * root[j, 0] + root[i, 1] * root[j, 1] + root[i, 2] * root[j, 2]
             worst = max(worst, abs(inner - (1.0 if i == j else 0.0)))
-    if not max(worst, abs(root[3, 3] - 1)) <= RIGID:
+    if not max(worst, abs(root[3, 3] - 1)) <= RIGID or determinant(root) < 0:
         return 1
     copy_numbers(root, checked)
     to_quaternion(root, quaternion)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
 from supple.compiled.jit import compiled, compiled_plain
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.rig.deformers.point_deformer import PointRig
 from supple.rig.jacobian import LinkJacobian, analytic_jacobian
 from supple.rig.placement.placement import (

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.maths.point_rotations import sine_and_versine
 from supple.rig.deformers.point_deformer import (
     LARGEST_ANGLE,

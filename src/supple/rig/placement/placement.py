@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
 from supple.compiled.jit import compiled_plain
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.rig.protocol import Deformer, Rig, checked_deformer, checked_subset, optional_method
 
@@ -148,13 +148,6 @@ def copy_numbers(source, to):  # type: ignore[no-untyped-def]
     values, target = source.reshape(source.size), to.reshape(to.size)
     for i in range(len(values)):
         target[i] = values[i]
-
-
-@compiled_plain
-def take_entries(values: Floats, entries: Ints, out: Floats) -> None:
-    """Copy the listed entries of a pose."""
-    for i in range(len(entries)):
-        out[i] = values[entries[i]]
 
 
 class CalledPlacement:

@@ -10,7 +10,7 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_brief
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.rig.placement.placement import (
     DeformingPlacement,
     Forkable,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Bools, Floats, Ints, ShortInts
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.rig.placement.placement import (
     DeformingPlacement,

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.rig.placement.placement import (
     Forkable,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
 from supple.compiled.jit import compiled, compiled_fused
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.maths.rotations import inverse, rotate
 from supple.mesh.tets import TetMesh

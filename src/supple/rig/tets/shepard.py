@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import checked_array
 from supple.compiled.jit import compiled
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.rig.jacobian import rig_jacobian
 from supple.rig.placement.placement import (

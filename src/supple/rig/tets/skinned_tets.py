@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import shown
 from supple.compiled.jit import compiled
-from supple.compiled.kernel_program import KernelCall
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.surface import SurfaceMesh
@@ -32,7 +32,6 @@ from supple.rig.placement.placement import (
     copy_numbers,
     placement,
     placement_calls,
-    take_entries,
     writable,
 )
 from supple.rig.placement.pose_corrections import (
@@ -326,10 +325,9 @@ class SkinnedTetPlacement(Forkable):
 
     def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
         """Return the calls of `place`."""
-        joints, placed = np.zeros(len(self._core_entries)), self._scratch
+        joints, placed = pose[self._core_entries], self._scratch
         added = *self._matrix, self._moved, self._bare, self._surface_offset, placed
         return [
-            KernelCall(take_entries, (pose, self._core_entries, joints), (joints,)),
             *placement_calls(self._skinned, joints, placed),
             *placement_calls(self._surface, pose, self._moved),
             *placement_calls(self._core, joints, self._bare),
