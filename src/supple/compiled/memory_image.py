@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -253,7 +253,8 @@ def memory_image(program: Program, pointer: int) -> bytes:
     kernels = sorted({call.name for call in program.calls})
     numbers = {name: k for k, name in enumerate(kernels)}
     names = {id(call): call.name for call in program.calls}
-    calls, sections = [], []
+    calls: list[tuple[int, ...]] = []
+    sections: list[tuple[int, ...]] = []
     for name, listed in program.sections.items():
         sections.append((pool.add(name), len(calls), len(listed)))
         for call in listed:
@@ -274,7 +275,7 @@ def memory_image(program: Program, pointer: int) -> bytes:
         for name, each in program.numbers.items()
     ]
     texts = [(pool.add(name), pool.add(text)) for name, text in program.texts.items()]
-    tables = [
+    tables: list[Sequence[tuple[int, ...]]] = [
         [(pool.add(name),) for name in kernels],
         calls,
         sections,

@@ -78,9 +78,10 @@ def _writable_type(kind: Any) -> Any:
     if isinstance(kind, ArgumentTableType):
         return ArgumentTableType(_writable_type(kind.content))
     if isinstance(kind, types.BaseTuple):
-        inner = [_writable_type(each) for each in kind]
+        items: Any = kind  # an iterable, which Numba's annotations do not say
+        inner = [_writable_type(each) for each in items]
         named = isinstance(kind, types.NamedTuple | types.NamedUniTuple)
-        return types.BaseTuple.from_types(inner, kind.instance_class if named else None)
+        return types.BaseTuple.from_types(inner, items.instance_class if named else None)
     if isinstance(kind, types.IntegerLiteral | types.BooleanLiteral):
         return kind.literal_type
     return kind

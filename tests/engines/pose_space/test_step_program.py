@@ -26,7 +26,7 @@ def bar_model() -> PoseSpaceModel:
     return supple.build(bending_bar(), **bar_options())
 
 
-MODELS = {
+MODELS: dict[str, Any] = {
     "bar": bar_model,
     "frames": sample_model,
     "world": lambda: sample_model(1, "world"),

@@ -99,7 +99,7 @@ class _Body:
         (self.state,) = states_of(runtime, 1)
         self.limit = 2 * options.longest_displacement(runtime.size) / runtime.spread
         #: Arrays that a host writes, and the skin.
-        self.given = {
+        self.given: dict[str, Any] = {
             "pose": np.array(model.rig.rest_pose, np.float64),
             "root": np.eye(4),
             "force_vertices": np.zeros(MOST_FORCES, np.int64),
