@@ -7,7 +7,7 @@ TOOLS  := $(VENV)/.installed-tools
 # Modules are compiled to bytecode when they are first imported: most never are.
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: setup demo test test-all test-quick test-durations exam farm prove lint wheel blender blender-env clean
+.PHONY: setup demo test test-all test-quick test-durations exam farm runtime prove lint wheel blender blender-env clean
 
 # Everything there is: the tests' tools, and all compiled code.
 setup: $(TOOLS)
@@ -67,6 +67,13 @@ farm: $(TOOLS)
 	$(BIN)/python -W ignore tools/try_batch.py
 	$(BIN)/python -W ignore tools/try_batch.py --overhead 100
 	$(BIN)/python -W ignore tools/batch_growth.py --cluster 2000
+
+# Runtimes without Python for Linux and for web pages, with a small model, in .runtime/.
+runtime: $(TOOLS)
+	mkdir -p .runtime
+	$(BIN)/supple build gorilla -o .runtime/gorilla.supple --tets 1500 --modes 10
+	$(BIN)/supple export .runtime/gorilla.supple -o .runtime/linux-x86_64
+	$(BIN)/supple export .runtime/gorilla.supple -o .runtime/web --target web
 
 # Hours: a million hostile inputs, faults at every write, a day at 90 Hz, pages that come and go.
 # Goes on where it stopped; figures and pictures are in .prove/. Tests have a short form of each.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Extras whose packages Supple imports, besides the required ones.
-EXTRAS = ("usd", "draco", "alembic", "cluster")
+EXTRAS = ("usd", "draco", "alembic", "cluster", "live")
 GPL = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General Public)", re.IGNORECASE)
 LESSER = re.compile(r"LGPL|Lesser", re.IGNORECASE)
 

@@ -64,7 +64,8 @@ LEAST_TETS = 1500
 #: Commands that are run, not only understood: the others serve a page, or take minutes.
 RUN = ("info", "bake", "build", "curves", "batch")
 #: Languages whose blocks are checked; text is what a command prints.
-KNOWN = {"python", "sh", "json", "csv", "text", ""}
+#: C and JavaScript are run by tests/app/test_export.py.
+KNOWN = {"python", "sh", "json", "csv", "text", "c", "js", ""}
 
 
 @dataclass(frozen=True)

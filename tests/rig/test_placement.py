@@ -22,13 +22,20 @@ from supple.rig.deformers.blend_shapes import BlendShapeRig
 from supple.rig.deformers.chain import RigChain
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
-from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, Placement, placement
+from supple.rig.placement.placement import (
+    CalledPlacement,
+    DeformingPlacement,
+    Placement,
+    placement,
+    placement_calls,
+)
 from supple.rig.poses.pose_weights import PoseWeights
 from supple.rig.protocol import FunctionRig, Parameter, Rig, checked_pose
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.joints import Skeleton
 from supple.rig.skeleton.skin_placement import BlockPlacement, SkinnedPlacement
 from supple.rig.skeleton.skinning import SkinnedRig
+from supple.rig.skeleton.skinning_kernels import decompose_transforms, dual_quaternions
 from supple.rig.stored_rigs import stored_rig
 from supple.rig.tets.shepard import ShepardRig
 from supple.rig.tets.skinned_tets import SkinnedTetPlacement, SkinnedTetRig
@@ -492,3 +499,59 @@ def test_an_error_in_a_link_names_its_class(monkeypatch):
     monkeypatch.setattr(Shear, "deform", lambda *arguments: np.zeros((5, 3)))
     with pytest.raises(SuppleError, match=r"positions of the rig, a Shear: shape \(5, 3\)"):
         made.place(pose, np.empty((6, 3)))
+
+
+def called(rig: Rig, poses: list[np.ndarray], dtype, single: bool = False) -> list[np.ndarray]:
+    """Positions by the calls that a placement lists, from the same arrays at every pose."""
+    made = placement(rig, single=single)
+    given, out = np.zeros(len(rig.parameters)), np.zeros((made.n_points, 3), dtype)
+    calls, frames = placement_calls(made, given, out), []
+    for pose in poses:
+        given[:] = pose
+        assert not any(call.run() for call in calls)
+        frames.append(out.copy())
+    return frames
+
+
+@pytest.mark.parametrize("which", range(7))
+def test_calls_that_are_listed_once_place_the_same_bits_at_every_pose(which):
+    rig = several()[which]
+    poses = [random_pose(rig, seed, size) for seed, size in ((1, 0.6), (2, 2.0), (1, 0.6))]
+    for dtype, single in ((np.float64, False), (np.float32, True)):
+        made = placement(rig, single=single)
+        frames = called(rig, poses, dtype, single)
+        for frame, pose in zip(frames, poses, strict=True):
+            np.testing.assert_array_equal(frame, placed(made, pose, dtype))
+
+
+@pytest.mark.parametrize("sets", SETS)
+def test_calls_decompose_stretched_and_mirrored_joints(sets):
+    rig = skinned("dual-quaternion", sets, "scaling")
+    poses = [random_pose(rig, 3), rig.rest_pose, random_pose(rig, 5, 1.5)]
+    for frame, pose in zip(called(rig, poses, np.float64), poses, strict=True):
+        np.testing.assert_allclose(frame, rig(pose), rtol=0, atol=1e-12)
+
+
+def test_transforms_are_decomposed_without_numpy_as_with_it():
+    matrices = np.random.default_rng(2).standard_normal((40, 4, 4))
+    matrices[:5, :3, :3] = np.eye(3)
+    mirrored = np.linalg.det(matrices[:, :3, :3]) < 0
+    assert 5 < mirrored.sum() < 35
+    wanted, wanted_stretches, _ = dual_quaternions(matrices)
+    found, found_stretches = np.zeros((40, 8)), np.zeros((40, 4, 4))
+    flag = np.zeros(1, np.int64)
+    decompose_transforms(matrices, found, found_stretches, flag, np.zeros((5, 3, 3)))
+    assert flag[0] == 1
+    signs = np.sign((found[:, :4] * wanted[:, :4]).sum(axis=1))[:, None]
+    np.testing.assert_allclose(signs * found, wanted, atol=1e-12)
+    np.testing.assert_allclose(found_stretches[:, :3, :3], wanted_stretches, atol=1e-12)
+    decompose_transforms(matrices[:5], found[:5], found_stretches[:5], flag, np.zeros((5, 3, 3)))
+    assert flag[0] == 0
+
+
+def test_rigs_that_only_python_evaluates_are_refused():
+    black_box = FunctionRig(lambda pose: np.zeros((3, 3)), [Parameter("a", "1")], 3)
+    out = np.zeros((N, 3))
+    for rig in (black_box, skinned(pose="strange")):
+        with pytest.raises(SuppleError, match="only Python can evaluate the rig"):
+            placement_calls(placement(rig), np.zeros(len(rig.parameters)), out)

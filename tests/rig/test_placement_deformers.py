@@ -24,7 +24,12 @@ from supple.rig.deformers.free_form import Lattice
 from supple.rig.deformers.pose_space_deformation import PoseSpaceDeformation
 from supple.rig.deformers.twist import Twist
 from supple.rig.deformers.wire import Wire, WiresPlacement, nearest_parameters
-from supple.rig.placement.placement import CalledPlacement, DeformingPlacement, placement
+from supple.rig.placement.placement import (
+    CalledPlacement,
+    DeformingPlacement,
+    placement,
+    placement_calls,
+)
 from supple.rig.protocol import FunctionRig
 from supple.rig.tets.character_placement import CharacterPlacement
 from supple.rig.tets.corotated_corrections import CorotatedPlacement
@@ -303,6 +308,40 @@ def test_tets_and_surface_of_a_character_are_those_of_its_rigs(name):
         character.place_surface(surface)
         np.testing.assert_allclose(tets, tet_rig(pose_then, some), atol=2e-14)
         np.testing.assert_allclose(surface, rig(pose_then), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["bar", "a few of the bar"])
+def test_calls_of_tets_and_surface_place_the_same_bits(name):
+    rig, tet_rig, some = characters()[name]
+    character, listed = (CharacterPlacement(rig, tet_rig, some) for _ in range(2))
+    given = np.zeros(len(rig.parameters))
+    tets, surface = outputs(rig, tet_rig, some)
+    tets_called, surface_called = outputs(rig, tet_rig, some)
+    calls = listed.tet_calls(given, tets_called) + listed.surface_calls(given, surface_called)
+    for seed, size in ((0, 0.1), (2, 0.4), (3, 0.0), (4, 60.0)):
+        given[:] = pose = random_pose(rig, seed, size)
+        character.place_tets(pose, tets)
+        character.place_surface(surface)
+        assert not any(call.run() for call in calls)
+        np.testing.assert_array_equal(tets_called, tets)
+        np.testing.assert_array_equal(surface_called, surface)
+
+
+@pytest.mark.parametrize("name", ["bend", "twist"])
+def test_calls_of_deformers_place_the_same_bits(name):
+    rig = all_rigs()[name]
+    made, given, out = placement(rig), np.zeros(len(rig.parameters)), np.zeros((203, 3))
+    calls = placement_calls(made, given, out)
+    for size in (0.0, 1e-9, 0.5, 200.0):
+        given[:] = random_pose(rig, 1, size)
+        assert not any(call.run() for call in calls)
+        np.testing.assert_array_equal(out, placed(made, 203, given))
+
+
+def test_a_wire_is_refused_where_only_python_evaluates_it():
+    rig = all_rigs()["wire"]
+    with pytest.raises(SuppleError, match="only Python can evaluate the rig, which has a Wires"):
+        placement_calls(placement(rig), np.zeros(len(rig.parameters)), np.zeros((203, 3)))
 
 
 def test_shepard_tets_share_the_surface_and_need_only_a_part_of_it():

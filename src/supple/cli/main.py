@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError
 import supple
 from supple.cli.bench_command import bench
 from supple.cli.commands import COMMANDS
+from supple.cli.export_command import export
 from supple.cli.fit_command import fit, fit_body
 from supple.cli.setup_commands import SETUP_COMMANDS
 from supple.errors import SuppleError, SuppleWarning
@@ -27,7 +28,7 @@ app = App(
     version=supple.__version__,
     suppress_keyboard_interrupt=False,
 )
-for _command in (*COMMANDS, fit, fit_body, bench, *SETUP_COMMANDS):
+for _command in (*COMMANDS, fit, fit_body, export, bench, *SETUP_COMMANDS):
     app.command(_command)
 
 

@@ -126,8 +126,8 @@ def _store(content, address):  # type: ignore[no-untyped-def]
 FUNCTION_TABLE = np.zeros((64, 8), np.int64)
 
 # Compiled code refers to the table by a symbol, as its address differs between processes.
-_SYMBOL = "supple_function_table"
-llvmlite.binding.add_symbol(_SYMBOL, FUNCTION_TABLE.ctypes.data)
+FUNCTION_SYMBOL = "supple_function_table"
+llvmlite.binding.add_symbol(FUNCTION_SYMBOL, FUNCTION_TABLE.ctypes.data)
 
 _WORD = ir.IntType(64)
 
@@ -135,7 +135,9 @@ _WORD = ir.IntType(64)
 def _loaded(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
     """Load the table's entry at the row and column that are the first two of `args`."""
     rows, columns = FUNCTION_TABLE.shape
-    table = context.get_c_value(builder, ir.ArrayType(ir.ArrayType(_WORD, columns), rows), _SYMBOL)
+    table = context.get_c_value(
+        builder, ir.ArrayType(ir.ArrayType(_WORD, columns), rows), FUNCTION_SYMBOL
+    )
     at = [context.cast(builder, args[k], kinds[k], types.int64) for k in range(2)]
     return builder.load(builder.gep(table, [ir.Constant(_WORD, 0), *at]))
 

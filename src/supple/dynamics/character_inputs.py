@@ -119,10 +119,10 @@ class CharacterInputs:
             return default
         if isinstance(pose, np.ndarray) and pose.dtype == np.float64:
             values = _writable(pose)
-            if values.shape == self._scales.shape and _usable(values, self._scales):
+            if values.shape == self._scales.shape and is_usable(values, self._scales):
                 return values
         values = checked_pose(self._parameters, pose)
-        if not _usable(values, self._scales):
+        if not is_usable(values, self._scales):
             raise SuppleError(f"pose: use entries of magnitude up to {LARGEST_VALUE:.0e}")
         return _writable(values)
 
@@ -132,7 +132,7 @@ class CharacterInputs:
             return default
         if isinstance(root, np.ndarray) and root.dtype == np.float64 and root.shape == (4, 4):
             values = _writable(root)
-            if _rigid(values):
+            if is_rigid(values):
                 return values
         return checked_root(root)
 
@@ -191,7 +191,7 @@ def _writable(array: Floats) -> Floats:
 
 
 @compiled_brief
-def _usable(pose: Floats, scales: Floats) -> bool:
+def is_usable(pose: Floats, scales: Floats) -> bool:
     """Return whether all entries, and entries times their scales, are finite and not too large."""
     for k in range(len(pose)):
         if not (abs(pose[k]) <= LARGEST_VALUE and abs(pose[k]) * scales[k] <= LARGEST_SCALED):
@@ -200,7 +200,7 @@ def _usable(pose: Floats, scales: Floats) -> bool:
 
 
 @compiled_brief
-def _rigid(root: Floats) -> bool:
+def is_rigid(root: Floats) -> bool:
     """Return whether a root is rigid to rounding."""
     if not (root[3, 0] == 0 and root[3, 1] == 0 and root[3, 2] == 0 and root[3, 3] == 1):
         return False

@@ -182,6 +182,9 @@ class Engine:
         Lower bound of the default Young's modulus, in Pa.
     file_format
         First text of its model files.
+    program
+        ``"module:function"``: function(model, dt, **options) returns its step as a `Program`, which
+        runs without Python; empty if there is none.
     """
 
     name: str
@@ -200,6 +203,7 @@ class Engine:
     longest_step: float = 1 / 90
     softest: float = 0.0
     file_format: str = MODEL_FORMAT
+    program: str = ""
 
     @cached_property
     def build(self) -> Callable[..., Any]:
@@ -215,6 +219,13 @@ class Engine:
     def model_class(self) -> Any:
         """Class of the models."""
         return _imported(self.model)
+
+    @cached_property
+    def step_program(self) -> Callable[..., Any]:
+        """Function that returns a model's step as a program; a SuppleError if there is none."""
+        if not self.program:
+            raise SuppleError(f"steps of the engine {self.name} run in Python only")
+        return _imported(self.program)
 
     @cached_property
     def crowd_class(self) -> Callable[..., Any]:
@@ -327,6 +338,7 @@ ENGINES: dict[str, Engine] = {
             builder="supple.engines.pose_space.build.build:build",
             simulator="supple.engines.pose_space.simulator:PoseSpaceSimulator",
             crowd="supple.engines.pose_space.crowd:Crowd",
+            program="supple.engines.pose_space.step_program:step_program",
             bake_options={**_QUICK, "modes": 100, "basis": "shaken"},
             may_stiffen=True,
             unreduced="full",

@@ -51,6 +51,11 @@ def material_number(name: str) -> int:
     return list(MATERIALS).index(name)
 
 
+def is_built_in(name: str) -> bool:
+    """Return whether a material is one of Supple's own, not registered by a program."""
+    return any(density.name == name for density in _BUILT_IN)
+
+
 def _enter(density: Density) -> None:
     row = FUNCTION_TABLE[len(_materials)]
     row[_ISOTROPIC] = density.isotropic

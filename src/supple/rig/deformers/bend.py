@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.program import KernelCall
 from supple.maths.point_rotations import sine_and_versine
 from supple.rig.deformers.point_deformer import (
     LARGEST_ANGLE,
@@ -121,6 +122,53 @@ class BendPlacement(PointPlacement[Bend]):
         rig = self._rig
         curvature = float(pose[0]) / (rig.high - rig.low)
         _bend_points(points, rig.origin, rig.frame, curvature, rig.low, rig.high, out)
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        rig = self._rig
+        shape = self._rest, rig.origin, rig.frame, rig.low, rig.high
+        arguments = pose, *shape, self._local, self._still, out
+        return [KernelCall(_bend_either, arguments, (out,))]
+
+    def deform_calls(self, points: Floats, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `deform`."""
+        rig = self._rig
+        arguments = (pose, points, rig.origin, rig.frame, rig.low, rig.high, out)
+        return [KernelCall(_bend_at, arguments, (out,))]
+
+
+@compiled
+def _bend_at(
+    pose: Floats,
+    points: Floats,
+    origin: Floats,
+    frame: Floats,
+    low: float,
+    high: float,
+    out: Positions,
+) -> None:
+    _bend_points(points, origin, frame, pose[0] / (high - low), low, high, out)
+
+
+@compiled
+def _bend_either(
+    pose: Floats,
+    points: Floats,
+    origin: Floats,
+    frame: Floats,
+    low: float,
+    high: float,
+    local: Floats,
+    still: Floats,
+    out: Positions,
+) -> None:
+    """Bend points as `BendPlacement.place` does."""
+    curvature = pose[0] / (high - low)
+    most = abs(curvature) * max(abs(low), abs(high))
+    if most > LARGEST_ANGLE or most < STRAIGHT:
+        _bend_points(points, origin, frame, curvature, low, high, out)
+    else:
+        _bend_local(local, still, frame, curvature, out.reshape(out.size))
 
 
 @compiled_fused

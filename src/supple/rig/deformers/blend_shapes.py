@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
 from supple.compiled.jit import compiled, compiled_plain
+from supple.compiled.program import KernelCall
 from supple.rig.deformers.point_deformer import PointRig
 from supple.rig.jacobian import LinkJacobian, analytic_jacobian
 from supple.rig.placement.placement import (
@@ -20,6 +21,8 @@ from supple.rig.placement.placement import (
     Forkable,
     Placement,
     Positions,
+    copy_numbers,
+    deform_calls,
     placement,
     writable,
 )
@@ -80,7 +83,7 @@ class DisplacingPlacement(Forkable, ABC):
         self._allocate()
 
     def _allocate(self) -> None:
-        self._shaped = np.empty((self.n_points, 3))
+        self._shaped = np.zeros((self.n_points, 3))
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) at a pose."""
@@ -91,6 +94,19 @@ class DisplacingPlacement(Forkable, ABC):
         values = writable(pose)
         self._displace(points, values)
         self._base.deform(self._shaped, values[: self._split], out)
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        return self.deform_calls(self._points, pose, out)
+
+    def deform_calls(self, points: Floats, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `deform`."""
+        moved = deform_calls(self._base, self._shaped, pose[: self._split], out)
+        return self._displacing_calls(points, pose) + moved
+
+    @abstractmethod
+    def _displacing_calls(self, points: Floats, pose: Floats) -> list[KernelCall]:
+        """Return the calls of `_displace`."""
 
     @abstractmethod
     def _displace(self, points: Floats, pose: Floats) -> None:
@@ -207,6 +223,16 @@ class BlendShapePlacement(DisplacingPlacement):
         else:
             np.copyto(self._shaped, points)
             add_sum(self._table, self._rows, weights, self._shaped.reshape(-1))
+
+    def _displacing_calls(self, points: Floats, pose: Floats) -> list[KernelCall]:
+        weights, shaped = pose[self._split :], self._shaped
+        if self._local is not None:
+            return [KernelCall(_add_local, (*self._local, weights, points, shaped), (shaped,))]
+        arguments = self._table, self._rows, weights, shaped.reshape(-1)
+        return [
+            KernelCall(copy_numbers, (points, shaped), (shaped,)),
+            KernelCall(add_sum, arguments, (shaped,)),
+        ]
 
 
 class ShapeJacobian:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_plain
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.maths.quaternions import exponential, to_matrix
 from supple.rig.deformers.blend_shapes import DisplacingPlacement, DisplacingRig, apply_frames
@@ -22,6 +23,7 @@ from supple.rig.placement.placement import (
     DeformingPlacement,
     Placement,
     Positions,
+    copy_numbers,
     placement,
     writable,
 )
@@ -170,11 +172,18 @@ class PoseBlendPlacement(DisplacingPlacement):
     def _allocate(self) -> None:
         super()._allocate()
         self._block = _block()
-        self._features = np.empty((len(self._table.entries), FEATURES))
+        self._features = np.zeros((len(self._table.entries), FEATURES))
 
     def _displace(self, points: Floats, pose: Floats) -> None:
         np.copyto(self._shaped, points)
         _add_posed(pose, self._table, self._features, self._block, self._shaped)
+
+    def _displacing_calls(self, points: Floats, pose: Floats) -> list[KernelCall]:
+        written = self._features, self._block, self._shaped
+        return [
+            KernelCall(copy_numbers, (points, self._shaped), (self._shaped,)),
+            KernelCall(_add_posed, (pose, self._table, *written), written),
+        ]
 
 
 class _PoseBlendJacobian:
@@ -258,7 +267,7 @@ def _checked_joints(joints: ArrayLike, count: int) -> Ints:
 
 
 def _block() -> Floats:
-    return np.empty(3 * BLOCK)
+    return np.zeros(3 * BLOCK)
 
 
 def _size(points: Floats) -> float:
@@ -268,10 +277,10 @@ def _size(points: Floats) -> float:
 @compiled
 def rotation_features(pose: Floats, entries: Ints, joint: int, out: Floats) -> float:
     """Write vec(R − 1) (9,) of one joint at a pose, and return its largest absolute entry."""
-    vector, quaternion, matrix = np.zeros(3), np.empty(4), np.empty((3, 3))
+    # The result's memory is scratch for the vector and the quaternion.
+    vector, quaternion, matrix = out[:3], out[4:8], out.reshape(3, 3)
     for axis in range(3):
-        if entries[joint, axis] >= 0:
-            vector[axis] = pose[entries[joint, axis]]
+        vector[axis] = pose[entries[joint, axis]] if entries[joint, axis] >= 0 else 0.0
     exponential(vector, quaternion)
     to_matrix(quaternion, matrix)
     largest = 0.0

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from supple.arrays import Floats, Ints
 from supple.checks import owned_array
 from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.program import KernelCall
 from supple.maths.point_rotations import sine_and_versine
 from supple.rig.deformers.point_deformer import (
     LARGEST_ANGLE,
@@ -107,6 +108,51 @@ class TwistPlacement(PointPlacement[Twist]):
         rig = self._rig
         start, end = float(pose[0]), float(pose[1])
         _twist_points(points, rig.origin, rig.axis, start, end, rig.low, rig.high, out)
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        rig = self._rig
+        shape = self._rest, rig.origin, rig.axis, rig.low, rig.high
+        return [KernelCall(_twist_either, (pose, *shape, self._parts, out), (out,))]
+
+    def deform_calls(self, points: Floats, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `deform`."""
+        rig = self._rig
+        arguments = (pose, points, rig.origin, rig.axis, rig.low, rig.high, out)
+        return [KernelCall(_twist_at, arguments, (out,))]
+
+
+@compiled
+def _twist_at(
+    pose: Floats,
+    points: Floats,
+    origin: Floats,
+    axis: Floats,
+    low: float,
+    high: float,
+    out: Positions,
+) -> None:
+    _twist_points(points, origin, axis, pose[0], pose[1], low, high, out)
+
+
+@compiled
+def _twist_either(
+    pose: Floats,
+    points: Floats,
+    origin: Floats,
+    axis: Floats,
+    low: float,
+    high: float,
+    parts: Floats,
+    out: Positions,
+) -> None:
+    """Twist points as `TwistPlacement.place` does."""
+    start, end = pose[0], pose[1]
+    if max(abs(start), abs(end)) > LARGEST_ANGLE:
+        _twist_points(points, origin, axis, start, end, low, high, out)
+    else:
+        flat = points.reshape(points.size)
+        _twist_parts(parts, flat, origin, axis, start, end, out.reshape(out.size))
 
 
 @compiled_fused

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array
+from supple.compiled.jit import compiled_plain
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.rig.protocol import Deformer, Rig, checked_deformer, checked_subset, optional_method
 
@@ -112,6 +114,40 @@ def _moves_points(rig: Rig) -> bool:
 def writable(pose: Floats) -> Floats:
     """Return `pose`; a copy if it is read-only, for which Numba would compile kernels again."""
     return pose if pose.flags.writeable else pose.copy()
+
+
+def placement_calls(placed: Placement, pose: Floats, out: Positions) -> list[KernelCall]:
+    """Return the calls of compiled functions by which a placement writes positions at a pose.
+
+    `pose` (s,) and `out` (k, 3) are the arrays of all later runs. A placement lists its calls in
+    its method ``calls``; one that only Python can evaluate is refused.
+    """
+    calls = getattr(placed, "calls", None)
+    if calls is None:
+        whose = placed.rig if isinstance(placed, CalledPlacement) else placed
+        what = type(whose).__name__.removeprefix("_").removesuffix("Placement")
+        raise SuppleError(f"only Python can evaluate the rig, which has a {what}; see docs/live.md")
+    listed: list[KernelCall] = calls(pose, out)
+    return listed
+
+
+def deform_calls(
+    placed: Placement, points: Floats, pose: Floats, out: Positions
+) -> list[KernelCall]:
+    """Return the calls by which a placement moves given points; see `placement_calls`."""
+    calls = getattr(placed, "deform_calls", None)
+    listed: list[KernelCall] = (
+        placement_calls(placed, pose, out) if calls is None else calls(points, pose, out)
+    )
+    return listed
+
+
+@compiled_plain
+def copy_numbers(source, to):  # type: ignore[no-untyped-def]
+    """Copy the entries of an array into one of the same size, rounded to its precision."""
+    values, target = source.reshape(source.size), to.reshape(to.size)
+    for i in range(len(values)):
+        target[i] = values[i]
 
 
 class CalledPlacement:

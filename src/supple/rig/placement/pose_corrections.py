@@ -10,11 +10,15 @@ import numpy as np
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_brief
+from supple.compiled.program import KernelCall
 from supple.rig.placement.placement import (
     DeformingPlacement,
     Forkable,
     Placement,
     Positions,
+    copy_numbers,
+    deform_calls,
+    placement_calls,
     writable,
 )
 from supple.rig.poses.pose_weights import PoseWeights, evaluate_weights
@@ -48,11 +52,22 @@ class _Coefficients(Forkable):
 
     def _allocate(self) -> None:
         count = int(self._sizes[:, 0].sum())
-        self._values, self._scratch = np.ones(count + self._constant), np.empty(count)
+        self._values, self._scratch = np.ones(count + self._constant), np.zeros(count)
 
     def at(self, pose: Floats) -> Floats:
         """Return c(p), (m,), in an array that the next call overwrites."""
         _evaluate_sets(pose, self._packed, self._sizes, self._scratch, self._values)
+        return self._values
+
+    def calls(self, pose: Floats) -> list[KernelCall]:
+        """Return the calls that write c(p) to the array of `at`."""
+        written = self._scratch, self._values
+        arguments = pose, self._packed, self._sizes, *written
+        return [KernelCall(_evaluate_sets, arguments, written)]
+
+    @property
+    def values(self) -> Floats:
+        """Array of c(p)."""
         return self._values
 
 
@@ -115,13 +130,24 @@ class CorrectedPlacement(Forkable):
         self._allocate()
 
     def _allocate(self) -> None:
-        self._scratch = np.empty((0 if self._single else self.n_points, 3))
+        self._scratch = np.zeros((0 if self._single else self.n_points, 3))
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the corrected positions (k, 3) at a pose."""
         target = self._target(out)
         self._base.place(pose, target)
         self._add(pose, target, out)
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        target = self._target(out)
+        return placement_calls(self._base, pose, target) + self._added(pose, target, out)
+
+    def _added(self, pose: Floats, target: Positions, out: Positions) -> list[KernelCall]:
+        flat = target.reshape(-1)
+        arguments = self._table, self._rows, self._coefficients.values, flat
+        calls = [*self._coefficients.calls(pose), KernelCall(add_sum, arguments, (flat,))]
+        return calls if target is out else [*calls, KernelCall(copy_numbers, (target, out), (out,))]
 
     def _target(self, out: Positions) -> Positions:
         """Return the array to sum in: `out`, or float64 scratch memory that is rounded to `out`."""
@@ -142,6 +168,11 @@ class _DeformingCorrectedPlacement(CorrectedPlacement):
         target = self._target(out)
         self._base.deform(points, pose, target)  # type: ignore[attr-defined]
         self._add(pose, target, out)
+
+    def deform_calls(self, points: Floats, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `deform`."""
+        target = self._target(out)
+        return deform_calls(self._base, points, pose, target) + self._added(pose, target, out)
 
 
 def corrected_placement(

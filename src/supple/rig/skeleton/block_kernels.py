@@ -74,6 +74,38 @@ def place_blocks(
 
 
 @compiled
+def place_blocks_if_stretched(
+    table: Positions,
+    blocks: Ints,
+    joints: Ints,
+    active: Bools,
+    ranks: NDArray[np.uint32],
+    stretches: Floats,
+    duals: Floats,
+    stretched: Ints,
+    coefficients: Floats,
+    scratch: Positions,
+    placed: Positions,
+    out: Positions,
+) -> None:
+    """Call `place_blocks` for dual quaternions, with stretches if `stretched` (1,) is not 0."""
+    matrices = stretches[: len(stretches) if stretched[0] else 0]
+    place_blocks(
+        table,
+        blocks,
+        joints,
+        active,
+        ranks,
+        matrices,
+        duals,
+        coefficients,
+        scratch,
+        placed,
+        out,
+    )
+
+
+@compiled
 def _blend_linear(
     x: Positions,
     y: Positions,

@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from supple.arrays import Bools, Floats, Ints, ShortInts
+from supple.compiled.program import KernelCall
+from supple.errors import SuppleError
 from supple.rig.placement.placement import (
     DeformingPlacement,
     Forkable,
     Placement,
     Positions,
+    deform_calls,
     writable,
 )
 from supple.rig.placement.pose_corrections import (
@@ -26,13 +29,20 @@ from supple.rig.placement.pose_corrections import (
     combined_corrections,
     corrected_placement,
 )
-from supple.rig.skeleton.block_kernels import BLOCK, SCRATCH_ROWS, place_blocks
+from supple.rig.skeleton.block_kernels import (
+    BLOCK,
+    SCRATCH_ROWS,
+    place_blocks,
+    place_blocks_if_stretched,
+)
 from supple.rig.skeleton.joint_pose import JointPose, PartialJointPose
 from supple.rig.skeleton.skinning_kernels import (
+    decompose_transforms,
     dual_quaternions,
     multiply_all,
     rigid_duals,
     skin_dual,
+    skin_dual_if_stretched,
     skin_linear,
     skin_transforms,
     turn_over,
@@ -91,8 +101,8 @@ class _SkinTransforms(Forkable):
 
     def _allocate(self) -> None:
         count = len(self._inverse_bind)
-        self.matrices = np.empty((count, 4, 4))
-        self.duals = np.empty((count, 8))
+        self.matrices = np.zeros((count, 4, 4))
+        self.duals = np.zeros((count, 8))
         self.stretches = np.zeros((count, 4, 4))
         self.stretched = False
         self._world = np.zeros((count + 1, 4, 4))
@@ -112,6 +122,21 @@ class _SkinTransforms(Forkable):
         self.stretched = not rigid_duals(self.matrices, self.duals)
         if self.stretched:
             self.duals, self.stretches[:, :3, :3], _ = dual_quaternions(self.matrices)
+
+    def calls(self, pose: Floats) -> list[KernelCall]:
+        """Return the calls of `update`."""
+        if self._tables is None:
+            name = type(self._joint_pose).__name__
+            raise SuppleError(f"only Python can evaluate the rig, which has a {name}")
+        written = self._world, self.matrices
+        arguments = pose, *self._tables, self._inverse_bind, *written
+        return [KernelCall(skin_transforms, arguments, written)]
+
+    def dual_calls(self, pose: Floats, stretched: Ints) -> list[KernelCall]:
+        """Return the calls of `update_duals`; `stretched` (1,) becomes 1 if any joint stretches."""
+        written = self.duals, self.stretches, stretched, np.zeros((5, 3, 3))
+        arguments = self.matrices, *written
+        return [*self.calls(pose), KernelCall(decompose_transforms, arguments, written)]
 
 
 def _joint_tables(joint_pose: JointPose) -> tuple[Ints, Floats] | None:
@@ -157,6 +182,28 @@ class SkinnedPlacement(Forkable):
         transforms.update_duals(values)
         duals = (transforms.duals, transforms.stretches, transforms.stretched)
         skin_dual(*influences, *duals, out)
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        return self.deform_calls(self._points, pose, out)
+
+    def deform_calls(self, points: Floats, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `deform`."""
+        transforms = self._transforms
+        influences = points, self._joints, self._weights, NO_SUBSET
+        if self._linear:
+            columns = transforms.matrices
+            return [
+                *transforms.calls(pose),
+                KernelCall(turn_over, (columns,), (columns,)),
+                KernelCall(skin_linear, (*influences, columns, out), (out,)),
+            ]
+        stretched = np.zeros(1, np.int64)
+        arguments = *influences, transforms.duals, transforms.stretches, stretched, out
+        return [
+            *transforms.dual_calls(pose, stretched),
+            KernelCall(skin_dual_if_stretched, arguments, (out,)),
+        ]
 
 
 class _JointGroups(NamedTuple):
@@ -266,8 +313,8 @@ class BlockPlacement(Forkable):
 
     def _allocate(self) -> None:
         kind = self._blocks.table.dtype
-        self._scratch = np.empty(SCRATCH_ROWS * BLOCK, kind)
-        self._placed = np.empty(len(self._blocks.blocks) * 3 * BLOCK, kind)
+        self._scratch = np.zeros(SCRATCH_ROWS * BLOCK, kind)
+        self._placed = np.zeros(len(self._blocks.blocks) * 3 * BLOCK, kind)
         self._one_by_one: DeformingPlacement | None = None
 
     def place(self, pose: Floats, out: Positions) -> None:
@@ -285,8 +332,34 @@ class BlockPlacement(Forkable):
 
     def deform(self, points: Floats, pose: Floats, out: Positions) -> None:
         """Write the positions of the vertices if they are bound at `points`, one by one."""
+        self._singly().deform(points, pose, out)
+
+    def _singly(self) -> DeformingPlacement:
         if self._one_by_one is None:
             base = SkinnedPlacement(self._skin, self._vertices)
             corrections = Corrections(self._blocks.deltas(), self._coefficients)
             self._one_by_one = corrected_placement(base, corrections, self._single)  # type: ignore[assignment]
-        self._one_by_one.deform(points, pose, out)  # type: ignore[union-attr]
+        return self._one_by_one  # type: ignore[return-value]
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        transforms, blocks = self._transforms, self._blocks
+        coefficients, written = self._coefficients, (self._scratch, self._placed, out)
+        if self._linear:
+            arguments = *blocks, transforms.matrices, NO_DUALS, coefficients.values, *written
+            return [
+                *transforms.calls(pose),
+                *coefficients.calls(pose),
+                KernelCall(place_blocks, arguments, written),
+            ]
+        stretched = np.zeros(1, np.int64)
+        moved = transforms.stretches, transforms.duals, stretched, coefficients.values
+        return [
+            *transforms.dual_calls(pose, stretched),
+            *coefficients.calls(pose),
+            KernelCall(place_blocks_if_stretched, (*blocks, *moved, *written), written),
+        ]
+
+    def deform_calls(self, points: Floats, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `deform`."""
+        return deform_calls(self._singly(), points, pose, out)

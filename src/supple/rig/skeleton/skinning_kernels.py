@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled, compiled_brief
 from supple.maths.quaternions import exponential, multiply, to_matrix
+from supple.maths.small_matrices import rotation_svd
 from supple.rig.skeleton.joints import times_affine
 
 # The innermost part of linear blend skinning is written in vector instructions: the loop vectoriser
@@ -149,6 +150,21 @@ def skin_dual(
 
 
 @compiled
+def skin_dual_if_stretched(
+    points: Floats,
+    joints: NDArray[np.int32],
+    weights: Floats,
+    rows: Ints,
+    duals: Floats,
+    stretches: Floats,
+    stretched: Ints,
+    out: Floats,
+) -> None:
+    """Call `skin_dual`, with stretches if `stretched` (1,) is not 0."""
+    skin_dual(points, joints, weights, rows, duals, stretches, stretched[0] != 0, out)
+
+
+@compiled
 def _stretch(
     follow: NDArray[np.int32], weight: Floats, stretches: Floats, x: float, y: float, z: float
 ) -> tuple[float, float, float]:
@@ -215,6 +231,38 @@ def dual_quaternions(matrices: Floats) -> tuple[Floats, Floats, bool]:
 
 
 @compiled
+def decompose_transforms(
+    matrices: Floats, duals: Floats, stretches: Floats, stretched: Ints, work: Floats
+) -> None:
+    """Write what `dual_quaternions` returns, without allocation, up to rounding.
+
+    `stretches` (J, 4, 4) keep their last rows and columns; `stretched` (1,) is 1 or 0, and `work`
+    (5, 3, 3) is scratch.
+    """
+    stretched[0] = 0
+    linear, U, V, rotation, sigma = work[0], work[1], work[2], work[3], work[4, 0]
+    for joint in range(len(matrices)):
+        matrix, stretch = matrices[joint], stretches[joint]
+        rigid = _is_rotation(matrix)
+        for i in range(3):
+            for j in range(3):
+                linear[i, j] = rotation[i, j] = matrix[i, j]
+                stretch[i, j] = 1.0 if i == j else 0.0
+        if not rigid:
+            stretched[0] = 1
+            rotation_svd(linear, U, sigma, V)
+            sign = -1.0 if sigma[0] * sigma[1] * sigma[2] < 0 else 1.0
+            for i in range(3):
+                for j in range(3):
+                    rotation[i, j] = stretch[i, j] = 0.0
+                    for k in range(3):
+                        side = sign if sigma[k] >= 0 else -sign
+                        rotation[i, j] += side * U[i, k] * V[j, k]
+                        stretch[i, j] += side * V[i, k] * sigma[k] * V[j, k]
+        _to_dual(rotation, matrix[0, 3], matrix[1, 3], matrix[2, 3], duals[joint])
+
+
+@compiled
 def _find_stretched(linear: Floats, stretches: Floats) -> NDArray[np.bool_]:
     """Return a mask of matrices that are not rotations, and set all stretches to I."""
     stretched = np.zeros(len(linear), dtype=np.bool_)
@@ -243,14 +291,20 @@ def _is_rotation(m: Floats) -> bool:
 @compiled
 def _to_duals(rotations: Floats, translations: Floats, out: Floats) -> None:
     for joint in range(len(rotations)):
-        dual, t = out[joint], translations[joint]
-        to_quaternion(rotations[joint], dual)
-        x, y, z, w = dual[0], dual[1], dual[2], dual[3]
-        # Half of (t, 0) times q.
-        dual[4] = 0.5 * (t[0] * w + t[1] * z - t[2] * y)
-        dual[5] = 0.5 * (t[1] * w + t[2] * x - t[0] * z)
-        dual[6] = 0.5 * (t[2] * w + t[0] * y - t[1] * x)
-        dual[7] = -0.5 * (t[0] * x + t[1] * y + t[2] * z)
+        t = translations[joint]
+        _to_dual(rotations[joint], t[0], t[1], t[2], out[joint])
+
+
+@compiled
+def _to_dual(rotation: Floats, t: float, u: float, v: float, dual: Floats) -> None:
+    """Write the dual quaternion of a rotation and a translation (t, u, v)."""
+    to_quaternion(rotation, dual)
+    x, y, z, w = dual[0], dual[1], dual[2], dual[3]
+    # Half of (t, 0) times q.
+    dual[4] = 0.5 * (t * w + u * z - v * y)
+    dual[5] = 0.5 * (u * w + v * x - t * z)
+    dual[6] = 0.5 * (v * w + t * y - u * x)
+    dual[7] = -0.5 * (t * x + u * y + v * z)
 
 
 @compiled

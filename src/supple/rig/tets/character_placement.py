@@ -9,8 +9,16 @@ from numpy.typing import ArrayLike
 
 from supple.arrays import Floats, Ints
 from supple.compiled.jit import compiled
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
-from supple.rig.placement.placement import Forkable, Placement, Positions, placement
+from supple.rig.placement.placement import (
+    Forkable,
+    Placement,
+    Positions,
+    copy_numbers,
+    placement,
+    placement_calls,
+)
 from supple.rig.protocol import Rig, checked_subset, optional_method
 
 
@@ -61,7 +69,7 @@ class CharacterPlacement(Forkable):
         #: Placement whose surface positions are reused, if the tets share them.
         self._shared = self._tets.surface if self._shares else None
         count = 0 if self._rest is None or self._shared is None else len(self._others)
-        self._scratch = np.empty((count, 3), dtype=np.float32)
+        self._scratch = np.zeros((count, 3), dtype=np.float32)
         self._pose: Floats | None = None
 
     def place_tets(self, pose: Floats, out: Positions) -> None:
@@ -83,6 +91,24 @@ class CharacterPlacement(Forkable):
         else:
             self._rest.place(self._pose, self._scratch)
             _scatter(self._shared.needed, self._shared.positions, self._others, self._scratch, out)
+
+    def tet_calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place_tets`."""
+        return placement_calls(self._tets, pose, out)
+
+    def surface_calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place_surface`; `pose` is the array given to `tet_calls`."""
+        shared, rest = self._shared, self._rest
+        if shared is None:
+            assert rest is not None
+            return placement_calls(rest, pose, out)
+        if rest is None:
+            return [KernelCall(copy_numbers, (shared.positions, out), (out,))]
+        placed = shared.needed, shared.positions, self._others, self._scratch, out
+        return [
+            *placement_calls(rest, pose, self._scratch),
+            KernelCall(_scatter, placed, (out,)),
+        ]
 
 
 @compiled

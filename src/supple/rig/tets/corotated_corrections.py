@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from supple.arrays import Floats, Ints
 from supple.checks import checked_array, owned_array
 from supple.compiled.jit import compiled, compiled_fused
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.maths.rotations import inverse, rotate
 from supple.mesh.tets import TetMesh
@@ -121,7 +122,7 @@ class CorotatedPlacement(Forkable):
 
     def _allocate(self) -> None:
         poses, count = len(self._tables[0]), self.surface.n_points
-        self._scratch = tuple(np.empty(size) for size in (poses, poses, 3 * count, 4 * count))
+        self._scratch = tuple(np.zeros(size) for size in (poses, poses, 3 * count, 4 * count))
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose."""
@@ -138,6 +139,14 @@ class CorotatedPlacement(Forkable):
             self._scratch,
             out,
         )
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        surface = self.surface
+        followed = surface.positions, surface.neighbours, surface.shares, surface.offsets
+        arguments = pose, self._weighing, *followed, self._tables, self._scratch, out
+        written = (self._scratch, out)
+        return [*surface.surface_calls(pose), KernelCall(_follow_corotated, arguments, written)]
 
 
 @compiled

@@ -13,9 +13,16 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import checked_array
 from supple.compiled.jit import compiled
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError
 from supple.rig.jacobian import rig_jacobian
-from supple.rig.placement.placement import Forkable, Placement, Positions, placement
+from supple.rig.placement.placement import (
+    Forkable,
+    Placement,
+    Positions,
+    placement,
+    placement_calls,
+)
 from supple.rig.protocol import Parameter, Rig, checked_subset
 from supple.rig.stored.field_reader import SINGLE, Field
 from supple.rig.stored.schema import Array, PartOf, Weights
@@ -266,7 +273,7 @@ class ShepardPlacement(Forkable):
         self._allocate()
 
     def _allocate(self) -> None:
-        self.positions = np.empty((len(self.needed), 3))
+        self.positions = np.zeros((len(self.needed), 3))
 
     @property
     def surface(self) -> ShepardPlacement:
@@ -281,6 +288,15 @@ class ShepardPlacement(Forkable):
         """Write the positions (k, 3) of the tet vertices at a pose."""
         self.place_surface(pose)
         follow_surface(self.positions, self.neighbours, self.shares, self.offsets, out)
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        arguments = self.positions, self.neighbours, self.shares, self.offsets, out
+        return [*self.surface_calls(pose), KernelCall(follow_surface, arguments, (out,))]
+
+    def surface_calls(self, pose: Floats) -> list[KernelCall]:
+        """Return the calls of `place_surface`."""
+        return placement_calls(self._surface, pose, self.positions)
 
 
 @compiled

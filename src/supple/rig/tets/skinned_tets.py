@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 from supple.arrays import Floats, Ints, ShortInts
 from supple.checks import shown
 from supple.compiled.jit import compiled
+from supple.compiled.program import KernelCall
 from supple.errors import SuppleError, warn
 from supple.linalg.cholesky import SparseCholesky
 from supple.mesh.surface import SurfaceMesh
@@ -28,7 +29,9 @@ from supple.rig.placement.placement import (
     Placement,
     Positions,
     called,
+    copy_numbers,
     placement,
+    placement_calls,
     writable,
 )
 from supple.rig.placement.pose_corrections import (
@@ -305,8 +308,8 @@ class SkinnedTetPlacement(Forkable):
         self._allocate()
 
     def _allocate(self) -> None:
-        self._scratch = np.empty((self.n_points, 3))
-        self._moved, self._bare = np.empty((2, *self._surface_offset.shape))
+        self._scratch = np.zeros((self.n_points, 3))
+        self._moved, self._bare = np.zeros((2, *self._surface_offset.shape))
 
     def place(self, pose: Floats, out: Positions) -> None:
         """Write the positions (k, 3) of the tet vertices at a pose."""
@@ -319,6 +322,18 @@ class SkinnedTetPlacement(Forkable):
             *self._matrix, self._moved, self._bare, self._surface_offset, self._scratch
         )
         np.copyto(out, self._scratch, casting="same_kind")
+
+    def calls(self, pose: Floats, out: Positions) -> list[KernelCall]:
+        """Return the calls of `place`."""
+        joints, placed = pose[self._core_entries], self._scratch
+        added = *self._matrix, self._moved, self._bare, self._surface_offset, placed
+        return [
+            *placement_calls(self._skinned, joints, placed),
+            *placement_calls(self._surface, pose, self._moved),
+            *placement_calls(self._core, joints, self._bare),
+            KernelCall(_add_displacements, added, (placed,)),
+            KernelCall(copy_numbers, (placed, out), (out,)),
+        ]
 
 
 @compiled
