@@ -11,9 +11,10 @@ import numpy as np
 from supple.arrays import Floats, Singles
 from supple.compiled.tables import ArgumentTable
 from supple.engines.common.simulator import Loads
-from supple.engines.pose_space.contact.skin_contact import SkinContact
+from supple.engines.pose_space.contact.skin_contact import SkinContact, usual_stiffness
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.self_contact import SelfContact
 from supple.engines.pose_space.skin import (
     SKIN,
     SkinWork,
@@ -77,6 +78,10 @@ class Stepper:
         #: State and number of the step at whose pose the tables are placed and blended.
         self._placed: tuple[BodyState | None, int] = (None, -1)
         self.obstacles = obstacles
+        self._self_contact: SelfContact | None = None
+        if options.self_contact:
+            stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
+            self._self_contact = SelfContact(runtime, options, stiffness)
 
     @property
     def options(self) -> StepOptions:
@@ -139,7 +144,10 @@ class Stepper:
         self.forget_pose()
         self._blend(state, pose, root)
         ready = perf_counter()
-        if contact is None and forces is None:
+        touching = self._self_contact
+        if touching is not None and touching.detect(state, pose, work) == 0 and contact is None:
+            touching, work.system.pressing[0] = None, 0
+        if contact is None and forces is None and touching is None:
             state.contact.forget()
             self._take(INERTIA | SOLVE | REMEMBER, state)
         else:
@@ -151,6 +159,8 @@ class Stepper:
                 state.contact.forget()
             if contact is not None:
                 contact.press(state.contact, work, self._blas)
+            if touching is not None:
+                touching.press(work, contact is None)
             if forces is not None:
                 skin, weights, frames = runtime.skin, work.blend.weights, self._frame_carriers()
                 add_skin_forces(skin, weights, frames, *forces, root, work.system.external)
