@@ -56,6 +56,8 @@ class PoseSpaceStep:
         Number of contacts between skin vertices and obstacles.
     contact_force
         Force of all obstacles on the skin, with friction, in N in the world.
+    self_contacts
+        Number of places where the skin presses on itself.
     """
 
     time: float
@@ -64,6 +66,7 @@ class PoseSpaceStep:
     dynamics: float
     contacts: int = 0
     contact_force: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    self_contacts: int = 0
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -72,8 +75,12 @@ class PoseSpaceStep:
 
     @property
     def readings(self) -> dict[str, Any]:
-        """Results of the step: the number of ``"contacts"`` and their ``"contact_force"`` (3,)."""
-        return {"contacts": self.contacts, "contact_force": np.array(self.contact_force)}
+        """Results of the step: numbers of ``"contacts"`` and ``"self_contacts"``, and the
+        ``"contact_force"`` (3,) of the obstacles.
+        """
+        force = np.array(self.contact_force)
+        counts = {"contacts": self.contacts, "self_contacts": self.self_contacts}
+        return {**counts, "contact_force": force}
 
 
 class PoseSpaceSimulator(ContactSimulator):
@@ -115,6 +122,9 @@ class PoseSpaceSimulator(ContactSimulator):
     friction
         Coefficient of Coulomb friction on obstacles. Moving objects (`supple.RigidObject`) drag the
         skin.
+    self_contact
+        Keep the skin from going deeper into itself than the rig's own pose does. It may be set
+        between steps.
     acceleration_limit
         In m/s². Accelerations of the rest shape are clamped to this limit. If their root mean
         square exceeds it, the step is treated as a cut in the animation.
@@ -252,6 +262,15 @@ class PoseSpaceSimulator(ContactSimulator):
     def gravity_mode(self, mode: str) -> None:
         self._change(gravity_mode=mode)
 
+    @property
+    def self_contact(self) -> bool:
+        """Whether the skin touches itself; may be set between steps."""
+        return self.options.self_contact
+
+    @self_contact.setter
+    def self_contact(self, on: bool) -> None:
+        self._change(self_contact=bool(on))
+
     def _change(self, **options: Any) -> None:
         self.options = self._stepper.options = replace(self.options, **options)
 
@@ -312,7 +331,8 @@ class PoseSpaceSimulator(ContactSimulator):
         limits = self._stepper.step(state, pose, root, loads)
         x, y, z = state.contact.force.tolist()
         seconds, count = (timing.core, timing.dynamics), state.contact.count
-        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, (x, y, z))
+        pressed = self._stepper.self_contacts
+        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, (x, y, z), pressed)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`."""

@@ -14,7 +14,7 @@ from supple.engines.common.simulator import Loads
 from supple.engines.pose_space.contact.skin_contact import SkinContact, usual_stiffness
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
-from supple.engines.pose_space.self_contact import SelfContact
+from supple.engines.pose_space.self_contact.self_contact import SelfContact
 from supple.engines.pose_space.skin import (
     SKIN,
     SkinWork,
@@ -63,6 +63,7 @@ class Stepper:
         batch: int = 1,
     ) -> None:
         self._contact: SkinContact | None = None
+        self._self_contact: SelfContact | None = None
         self.runtime = runtime
         self.workspace = work = Workspace(runtime, batch)
         self.timing = Timing()
@@ -78,10 +79,6 @@ class Stepper:
         #: State and number of the step at whose pose the tables are placed and blended.
         self._placed: tuple[BodyState | None, int] = (None, -1)
         self.obstacles = obstacles
-        self._self_contact: SelfContact | None = None
-        if options.self_contact:
-            stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
-            self._self_contact = SelfContact(runtime, options, stiffness)
 
     @property
     def options(self) -> StepOptions:
@@ -97,6 +94,18 @@ class Stepper:
         self._arguments = ArgumentTable(arguments)
         if self._contact is not None:
             self._contact.friction = options.friction
+        if not options.self_contact:
+            self._self_contact = None
+            if self._contact is None:
+                work.system.pressing[0] = 0
+        elif self._self_contact is None:
+            stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
+            self._self_contact = SelfContact(runtime, options, stiffness)
+
+    @property
+    def self_contacts(self) -> int:
+        """Number of contacts of the skin with itself in the last step."""
+        return 0 if self._self_contact is None else self._self_contact.count
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:

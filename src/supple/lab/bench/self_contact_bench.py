@@ -27,7 +27,7 @@ from supple.rig.baked_motion import BakedMotion
 #: another part, and smallest distance at rest of triangles that may contain it, in sizes.
 OFFSET, APART = 2e-4, 0.02
 #: Number of triangles whose distance to a vertex is computed: those with the nearest centres.
-NEAREST = 64
+NEAREST = 96
 #: Quantile of the depths over the skin.
 QUANTILE = 0.999
 COLUMNS: Cells = {
@@ -51,17 +51,18 @@ class SkinDepths:
     rest: Floats
     size: float
 
-    def depths(self, skin: Floats, chosen: Bools | None = None) -> Floats:
+    def depths(self, skin: Floats, chosen: Bools | None = None) -> tuple[Floats, Ints]:
         """Return how deep vertices of a skin (n̄, 3) are inside another part, (n̄,) in m.
 
-        Only vertices `chosen` (n̄,) are measured; others have 0.
+        Also return the nearest triangles (n̄,), or −1. Only vertices `chosen` (n̄,) are measured;
+        others have 0. A vertex whose nearest triangles are all of its own part has NaN.
         """
-        depths = np.zeros(len(skin))
+        depths, nearest = np.zeros(len(skin)), np.full(len(skin), -1)
         normals = np.nan_to_num(igl.per_vertex_normals(skin, self.triangles))
         within = self._inside(skin, normals)
         inside = np.flatnonzero(within if chosen is None else within & chosen)
         if not len(inside):
-            return depths
+            return depths, nearest
         corners = skin[self.triangles]
         middles = corners.mean(axis=1)
         faces = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -71,15 +72,28 @@ class SkinDepths:
         opposed = np.einsum("kni,ki->kn", faces[near], normals[inside]) < 0
         apart = np.linalg.norm(rest_middles[near] - self.rest[inside][:, None], axis=2)
         rows, columns = np.nonzero(opposed & (apart > APART * self.size))
-        if not len(rows):
-            return depths
         listed = near[rows, columns]
         points = np.ascontiguousarray(skin[inside[rows]])
         squared = _squared_distances(points, corners[listed])
-        least = np.full(len(inside), np.inf)
-        np.minimum.at(least, rows, squared)
-        depths[inside] = np.where(np.isfinite(least), np.sqrt(least), 0.0)
-        return depths
+        order = np.lexsort((squared, rows))
+        found, first = np.unique(rows[order], return_index=True)
+        depths[inside] = np.nan
+        depths[inside[found]] = np.sqrt(squared[order][first])
+        nearest[inside[found]] = listed[order][first]
+        return depths, nearest
+
+    def beyond(self, skin: Floats, rig: Floats) -> tuple[Floats, Floats]:
+        """Return how much deeper vertices are than in the rig's own pose, and the rig's own, in m.
+
+        The same two points of the skin come nearer by at most their relative displacement, which
+        bounds the difference where the nearest triangle of the rig is another one.
+        """
+        deep, nearest = self.depths(skin)
+        own, _ = self.depths(rig, deep > 0)
+        moved = skin - rig
+        relative = moved[:, None] - moved[self.triangles[nearest]]
+        bound = np.linalg.norm(relative, axis=2).max(axis=1)
+        return np.nan_to_num(np.clip(deep - own, 0, bound)), np.nan_to_num(own)
 
     def _inside(self, skin: Floats, normals: Floats) -> Bools:
         points = skin + OFFSET * self.size * normals
@@ -113,9 +127,9 @@ def depths_beyond_rig(baked: BakedMotion, every: int = 1) -> tuple[Floats, Float
     beyond = np.zeros((baked.n_frames, len(rest)), np.float32)
     own = np.zeros_like(beyond)
     for k in range(0, baked.n_frames, every):
-        skin = measured.depths(np.ascontiguousarray(baked.frames[k], np.float64))
-        rig = measured.depths(np.ascontiguousarray(baked.rig_frame(k), np.float64), skin > 0)
-        own[k], beyond[k] = rig / surface.size, np.maximum(skin - rig, 0) / surface.size
+        skin = np.ascontiguousarray(baked.frames[k], np.float64)
+        deeper, rig = measured.beyond(skin, np.ascontiguousarray(baked.rig_frame(k), np.float64))
+        beyond[k], own[k] = deeper / surface.size, rig / surface.size
     return beyond, own
 
 
@@ -131,7 +145,10 @@ def measure(
     if model is not None and len(sources) > 1:
         raise SuppleError("--model is for a single character")
     cases = [
-        (f"{Path(each).stem}, {'with' if on else 'without'}", partial(_row, each, model, on, options))
+        (
+            f"{Path(each).stem}, {'with' if on else 'without'}",
+            partial(_row, each, model, on, options),
+        )
         for each in sources
         for on in (False, True)
     ]
@@ -141,8 +158,8 @@ def measure(
 def _row(source: str, model: Path | None, on: bool, options: dict[str, Any]) -> Row:
     row: Row = {"character": Path(source).stem, "self_contact": "with" if on else "without"}
     given = None if model is None else load_model(model)
-    simulation = {**options.pop("simulation", {}), "self_contact": on}
-    baked = bake(source, model=given, quality="live", simulation=simulation, **options)
+    simulation = {**options.get("simulation", {}), "self_contact": on}
+    baked = bake(source, model=given, **{**options, "quality": "live", "simulation": simulation})
     beyond, own = depths_beyond_rig(baked)
     quantiles = 100 * np.quantile(beyond, QUANTILE, axis=1)
     return row | {

@@ -58,19 +58,19 @@ class DetectionScratch(NamedTuple):
     """(s,) 1 for samples whose normal is valid, 2 for those of listed pairs."""
     counts: Ints
     """(4,) numbers of pairs of patches, pairs of samples and contacts, and of pairs left out."""
-    sums: Singles
+    sums: Floats
     """(s, 6) sums by sample: weights, weighted normals, gaps in the rig's pose and their change."""
     ends: NDArray[np.int32]
     """(…, 2) pairs of samples that are in the skin opposite to each other."""
-    weights: Singles
+    weights: Floats
     """(…,) weight of each pair."""
     contacts: NDArray[np.int32]
     """(s,) samples in contact."""
     rows: NDArray[np.int32]
     """(s,) number of the contact of each sample, or −1."""
-    depths: Singles
+    depths: Floats
     """(s,) depth of each contact beyond the rig's own, in m."""
-    shares: Singles
+    shares: Floats
     """(s,) factor on the force of each contact, up to 1, at the edge of the opposite skin."""
 
     @classmethod
@@ -93,13 +93,13 @@ class DetectionScratch(NamedTuple):
             needed=np.zeros(s, np.uint8),
             opposed=np.zeros(PATCH_PAIRS * s, np.float32),
             counts=np.zeros(4, np.int64),
-            sums=np.zeros((s, 6), np.float32),
+            sums=np.zeros((s, 6)),
             ends=np.zeros((PAIRS * s, 2), np.int32),
-            weights=np.zeros(PAIRS * s, np.float32),
+            weights=np.zeros(PAIRS * s),
             contacts=np.zeros(s, np.int32),
             rows=np.full(s, -1, np.int32),
-            depths=np.zeros(s, np.float32),
-            shares=np.zeros(s, np.float32),
+            depths=np.zeros(s),
+            shares=np.zeros(s),
         )
 
 
@@ -296,7 +296,27 @@ def _add_pair(a: int, b: int, weight: float, scratch: DetectionScratch) -> None:
     for m in range(3):
         sums[a, 1 + m] += weight * n[b, m]
         sums[b, 1 + m] += weight * n[a, m]
-    sums[a, 4] += weight * (n[b, 0] * p + n[b, 1] * q + n[b, 2] * r)
+    # The mean gap from both planes: a point outside a sharp edge may be behind the edge's plane.
+    gap = 0.5 * ((n[b, 0] - n[a, 0]) * p + (n[b, 1] - n[a, 1]) * q + (n[b, 2] - n[a, 2]) * r)
+    sums[a, 4] += weight * gap
+    sums[b, 4] += weight * gap
     sums[a, 5] += weight * (n[b, 0] * i + n[b, 1] * j + n[b, 2] * k)
-    sums[b, 4] -= weight * (n[a, 0] * p + n[a, 1] * q + n[a, 2] * r)
     sums[b, 5] -= weight * (n[a, 0] * i + n[a, 1] * j + n[a, 2] * k)
+
+
+@compiled_fused
+def add_sample_forces(scratch: DetectionScratch, pushes: Floats, out: Floats) -> None:
+    """Add forces of contacts to `out` (s, 3): `pushes` (c,) in N, and the opposite on the others.
+
+    Both sides of a contact get the same force, so that all forces sum to zero.
+    """
+    sums, rows, weights, normals = scratch.sums, scratch.rows, scratch.weights, scratch.normals
+    for k in range(scratch.counts[1]):
+        a, b = scratch.ends[k, 0], scratch.ends[k, 1]
+        for i in range(3):
+            if rows[a] >= 0:
+                force = pushes[rows[a]] * weights[k] / sums[a, 0] * normals[b, i]
+                out[a, i], out[b, i] = out[a, i] + force, out[b, i] - force
+            if rows[b] >= 0:
+                force = pushes[rows[b]] * weights[k] / sums[b, 0] * normals[a, i]
+                out[b, i], out[a, i] = out[b, i] + force, out[a, i] - force

@@ -7,6 +7,7 @@ around it, so that a step places the samples alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,8 @@ FACING, MARGIN = -0.2, 0.2
 #: Depth in sizes of samples behind each other at all known poses, from which they are opposite
 #: sides of the same part, and their largest distance, in distances between adjacent samples.
 THICKNESS, CLOSE = 0.006, 8.0
+#: Cosine between a sample's normal and the skin's below which another triangle is sought.
+ALIGNED = 0.8
 #: Factor on the radius of patches at the known poses, for other poses.
 LARGER = 1.2
 
@@ -175,12 +178,15 @@ def _supports(points: Floats, normals: Floats) -> Ints:
         for k, goal in enumerate((0.0, 2 * np.pi / 3, -2 * np.pi / 3)):
             aside = 1 - np.cos(angles - goal)
             out[s, k] = others[np.argmin(lengths * (1 + 4 * aside))]
+    unlike = (_support_normals(points, out) * normals).sum(axis=1) < ALIGNED
+    for s in np.flatnonzero(unlike):  # at sharp edges and corners: the triangle that fits best
+        triples = np.array(list(permutations(near[s][:9], 3)))
+        fits = _support_normals(points, triples) @ normals[s]
+        out[s] = triples[fits.argmax()]
     return out
 
 
-def _patch_bounds(
-    placed: list[Floats], corners: Ints, starts: Ints
-) -> tuple[Singles, Singles]:
+def _patch_bounds(placed: list[Floats], corners: Ints, starts: Ints) -> tuple[Singles, Singles]:
     """Return the radius and the thickness of each patch, the largest at the known poses."""
     patch = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     radius, thickness = np.zeros(len(starts) - 1), np.zeros(len(starts) - 1)
@@ -200,7 +206,9 @@ def _support_normals(points: Floats, corners: Ints) -> Floats:
     return unit
 
 
-def _excluded(surface: SurfaceMesh, owner: Ints, placed: list[Floats], normals: list[Floats]) -> Bools:
+def _excluded(
+    surface: SurfaceMesh, owner: Ints, placed: list[Floats], normals: list[Floats]
+) -> Bools:
     """Return pairs of samples (s, s) that cannot touch, from their positions at some poses.
 
     These are neighbours along the skin; samples less than `AROUND` steps apart that face each other
@@ -226,8 +234,7 @@ def _excluded(surface: SurfaceMesh, owner: Ints, placed: list[Floats], normals: 
         faces |= n @ n.T < FACING + MARGIN
         level = (points * n).sum(axis=1)
         behind = points @ n.T - level  # of sample a (row) relative to the plane of b
-        thick = -THICKNESS * surface.size
-        apart |= ~((behind < thick) & (behind.T < thick))
+        apart |= np.maximum(behind, behind.T) >= -THICKNESS * surface.size
     excluded |= around & ~faces
     close = cKDTree(placed[0])
     reach = CLOSE * np.sqrt(surface.vertex_areas().sum() / count)
