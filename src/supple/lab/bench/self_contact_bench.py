@@ -16,7 +16,7 @@ import igl
 import numpy as np
 from scipy.spatial import cKDTree
 
-from supple.arrays import Bools, Floats, Ints
+from supple.arrays import Bools, Floats, Ints, Singles
 from supple.engines.factory import load_model
 from supple.errors import SuppleError
 from supple.lab.bench.case_runner import Cells, Row, print_rows, run_cases
@@ -118,7 +118,7 @@ def _squared_distances(points: Floats, corners: Floats) -> Floats:
     return np.where(inner, plane, best)
 
 
-def depths_beyond_rig(baked: BakedMotion, every: int = 1) -> tuple[Floats, Floats]:
+def depths_beyond_rig(baked: BakedMotion, every: int = 1) -> tuple[Singles, Singles]:
     """Return depths of the skin beyond the rig's own, and the rig's own, (t, n̄) in sizes."""
     surface = baked.character.surface
     rest = np.asarray(surface.vertices, np.float64)

@@ -47,8 +47,8 @@ ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 SPRINGS = ("follow", "firmness", "damping")
 #: Options that a new simulator of the character takes over.
 PRESERVED = ("gravity_mode", "friction", "self_contact")
-#: Optional parts of some engines, by the option of their simulators, which is also an attribute.
-ENGINE_PARTS = {name: name.replace("_", " ") for name in ("obstacles", *PRESERVED)}
+#: Optional parts of some engines, by the option that can be set between steps.
+SETTABLE = {name: name.replace("_", " ") for name in ("obstacles", *PRESERVED)}
 
 
 class CharacterActor(Actor):
@@ -119,9 +119,7 @@ class CharacterActor(Actor):
             "touch": isinstance(self.simulator, SoftContact),
             "objects": isinstance(self.simulator, RigidObjects),
             "swing": self._engine.feels_at_run_time,
-        } | {
-            p: hasattr(self.simulator, k) for k, p in ENGINE_PARTS.items() if k in row.step_options
-        }
+        } | {p: hasattr(self.simulator, k) for k, p in SETTABLE.items() if k in row.step_options}
         present = {part for part, available in optional.items() if available}
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | present)
         self.hands: dict[Hashable, SkinGrip] = {}
@@ -389,7 +387,7 @@ class CharacterActor(Actor):
     def _new_simulator(self, dt: float) -> None:
         """Replace the simulator by one of another time step or model."""
         old = self.simulator
-        kept = {name: getattr(old, name) for name in PRESERVED if ENGINE_PARTS[name] in self.parts}
+        kept = {name: getattr(old, name) for name in PRESERVED if SETTABLE[name] in self.parts}
         if "touch" in self.parts:
             kept |= {name: getattr(old, name) for name in ("tracking", "strength", "gravity")}
             kept["root"] = old.root_mode

@@ -83,7 +83,7 @@ def skin_samples(
     order, starts = _patches(chosen, shapes, spacing * normals)
     chosen = chosen[order]
     owner = np.argsort(order)[owner]
-    weights = np.bincount(owner[used], areas[used], len(chosen))
+    weights: Floats = np.bincount(owner[used], areas[used], len(chosen)).astype(np.float64)
     corners = _supports(rest[chosen], normals[chosen])
     placed = [np.asarray(shape, np.float64)[chosen] for shape in shapes]
     radius, thickness = _patch_bounds(placed, corners, starts)
@@ -179,7 +179,9 @@ def _supports(points: Floats, normals: Floats) -> Ints:
             aside = 1 - np.cos(angles - goal)
             out[s, k] = others[np.argmin(lengths * (1 + 4 * aside))]
     unlike = (_support_normals(points, out) * normals).sum(axis=1) < ALIGNED
-    for s in np.flatnonzero(unlike):  # at sharp edges and corners: the triangle that fits best
+    for s in np.flatnonzero(
+        unlike
+    ).tolist():  # at sharp edges and corners: the triangle that fits best
         triples = np.array(list(permutations(near[s][:9], 3)))
         fits = _support_normals(points, triples) @ normals[s]
         out[s] = triples[fits.argmax()]

@@ -54,7 +54,7 @@ def sample_tables(runtime: RuntimeModel) -> SampleTables:
     b, m, r = len(runtime.carriers), runtime.n_poses, runtime.n_modes
     rest = np.asarray(model.rig(model.rig.rest_pose), np.float64)
     shapes = [rest, *(np.asarray(model.rig(pose), np.float64) for pose in model.poses)]
-    moved = (skin.carriers < b).any(axis=1)
+    moved = np.asarray((skin.carriers < b).any(axis=1))
     samples = skin_samples(model.surface, shapes, moved)
     carriers, shares = skin.carriers[samples.vertices], skin.shares[samples.vertices]
     main = carriers[np.arange(len(carriers)), np.abs(shares * (carriers < b)).argmax(axis=1)]
@@ -66,7 +66,7 @@ def sample_tables(runtime: RuntimeModel) -> SampleTables:
     for g in range(len(groups.width)):
         group[order[groups.first[g] : groups.first[g + 1]]] = g
     blocks, starts, at = [], np.zeros(len(carriers), np.int64), 0
-    for s, g in enumerate(group):
+    for s, g in enumerate(group.tolist()):
         starts[s] = at
         if g < 0:
             continue
