@@ -17,7 +17,7 @@ def boxes() -> tuple[SkinDepths, np.ndarray]:
     """Two bars, one above the other in z, 0.1 m apart."""
     surface, _ = beam(cells=(24, 4, 4)).surface()
     points = np.asarray(surface.vertices, np.float64)
-    rest = np.concatenate([points, points + [0.0, 0.0, SIDE + 0.1]])
+    rest = np.concatenate([points, points + np.array([0, 0, SIDE + 0.1])])
     triangles = np.concatenate([surface.triangles, surface.triangles + len(points)])
     return SkinDepths(np.ascontiguousarray(triangles, np.int64), rest, 1.0), rest
 
