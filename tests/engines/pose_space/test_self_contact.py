@@ -14,6 +14,7 @@ from supple import Crowd, PoseSpaceModel, build
 from supple.engines.common.self_contact.detection import add_sample_forces
 from supple.engines.common.self_contact.samples import skin_samples
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
+from supple.mesh.obstacles import Plane
 from supple.mesh.surface import SurfaceMesh
 from supple.mesh.tets import TetMesh
 from supple.rig.character import Character
@@ -206,6 +207,18 @@ def test_it_may_be_switched_between_steps():
     for _ in range(100):
         simulator.step(forces=forces)
     assert gap(simulator) > -0.002
+
+
+def test_obstacles_and_contact_with_itself_act_together():
+    floor = Plane((0, 0, -0.02), (0, 0, 1))
+    simulator = PoseSpaceSimulator(fork(), obstacles=[floor], self_contact=True, **CALM)
+    upper = {v: 3 * f for v, f in squeeze(simulator).items() if f[2] < 0}  # pressed on the lower
+    for _ in range(200):
+        state = simulator.step(forces=upper)
+    assert state.self_contacts > 0
+    assert state.contacts > 0
+    assert gap(simulator) > -0.005
+    assert simulator.surface()[:, 2].min() > -0.022
 
 
 def test_a_crowd_touches_itself_as_one_character_does():
