@@ -215,5 +215,6 @@ def test_one_step_is_followed_in_a_dozen_files():
     kernels = "supple.engines.pose_space."
     for name in way:  # whatever kernels of the step call is on the list, or holds tables only
         beside = {"runtime", "local_damping", "skin", "step_options", "contact", "copying"}
+        beside |= {"self_contact"}
         called = {other for other in graph()[name] if other.startswith(kernels)}
         assert {o for o in called - way if o.split(".")[3] not in beside | {"model"}} == set(), name

@@ -174,6 +174,10 @@ def test_options_of_the_command_are_those_of_the_simulator():
     assert (found["tracking"], found["root"]) == (2.0, "free")
     assert ContactOptions(gravity="1.6").stepping(row) == {"gravity": [0.0, -1.6, 0.0]}
     assert ContactOptions(self_contact=False).stepping(row) == {"self_contact": False}
+    pose_space = ContactOptions(self_contact=True).stepping(ENGINES["pose-space"])
+    assert pose_space == {"self_contact": True}
+    with pytest.raises(SuppleError, match="--self-contact: rig-space has no such option"):
+        ContactOptions(self_contact=True).stepping(ENGINES["rig-space"])
     assert ContactOptions().stepping(row) == {}
 
 

@@ -471,12 +471,14 @@ def test_the_ball_turns_with_its_handle_and_has_its_velocity(session: CharacterS
         around.kind = "pyramid"
 
 
-def test_friction_stays_when_the_simulator_is_made_anew(session: CharacterSession) -> None:
+def test_contact_stays_when_the_simulator_is_made_anew(session: CharacterSession) -> None:
     session.actor.simulator.friction = 0.7
+    session.actor.simulator.self_contact = True
     before = session.actor.simulator
     session.actor._new_simulator(1 / 120)
     assert session.actor.simulator is not before
     assert session.actor.simulator.friction == 0.7
+    assert session.actor.simulator.self_contact
 
 
 def test_the_ground_holds_what_would_sag_below(session: CharacterSession) -> None:

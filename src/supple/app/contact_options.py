@@ -141,7 +141,8 @@ class ContactOptions(ObstacleOptions):
     """Motion of the first bone: driven, the default, follows the motion exactly; tracked follows it
     by springs, as other bones do; free does not follow it (soft-skeleton)."""
     self_contact: Annotated[bool | None, Parameter(negative="--no-self-contact")] = None
-    """Contact between parts of the body, on by default (soft-skeleton)."""
+    """Contact between parts of the body, beyond what overlaps in the rig's own pose: on by default
+    for soft-skeleton, off for pose-space."""
     joint_limits: Annotated[bool | None, Parameter(negative="--no-joint-limits")] = None
     """Limits of joints, a little beyond the angles in the character's motions, on by default
     (soft-skeleton)."""

@@ -270,6 +270,34 @@ def reduction(*, tets: Numbers = None, display: Shown = DISPLAY) -> None:
     display.show(figures, scaling_bench.reduction_table)
 
 
+@bench.command(name="self-contact")
+def self_contact(
+    *sources: str,
+    model: Path | None = None,
+    motion: str | None = None,
+    rate: float | None = None,
+    display: Shown = DISPLAY,
+) -> None:
+    """Measure how deep skin goes into skin beyond the rig's own, without and with self-contact.
+
+    Parameters
+    ----------
+    sources
+        Characters, baked in live quality with defaults.
+    model
+        A .supple file of the character; by default models are built, or found in the cache.
+    motion
+        Motion by name; by default the liveliest.
+    rate
+        Frames per second that are measured; by default the file's own, or 30.
+    """
+    from supple.lab.bench.self_contact_bench import measure, table
+
+    options = {"motion": motion, "rate": rate}
+    given = {name: value for name, value in options.items() if value is not None}
+    display.show(measure(sources, model=model, quiet=display.silent, **given), table)
+
+
 def _sizes(numbers: list[int] | None, example: str) -> list[int] | None:
     if numbers == []:
         raise SuppleError(f"{example.split()[0]} needs one or more numbers, such as {example}")

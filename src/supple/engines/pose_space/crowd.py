@@ -182,7 +182,7 @@ class Crowd(Copyable):
             if skins is not None:
                 stepper.surface(states[0], skins[members[0]])
 
-        pushed = bool(acting or self._obstacles)
+        pushed = bool(acting or self._obstacles or self.options.self_contact)
         self._all(step, 1 if pushed or skins is not None else BATCH)
         return tuple(limit_names(state.limits) for state in self._states)
 

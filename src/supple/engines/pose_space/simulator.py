@@ -60,6 +60,8 @@ class PoseSpaceStep:
     forces
         Force of each obstacle and object that touches the skin on it, with friction, by name, (3,)
         in N in the world.
+    self_contacts
+        Number of places where the skin presses on itself.
     """
 
     time: float
@@ -68,6 +70,7 @@ class PoseSpaceStep:
     dynamics: float
     contacts: int = 0
     forces: Mapping[str, Floats] = field(default_factory=dict)
+    self_contacts: int = 0
 
     @property
     def contact_force(self) -> tuple[float, float, float]:
@@ -82,11 +85,13 @@ class PoseSpaceStep:
 
     @property
     def readings(self) -> dict[str, Any]:
-        """Results of the step: the number of ``"contacts"``, their ``"contact_force"`` (3,), and
-        ``"things"``, the forces by name of the obstacle or object.
+        """Results of the step: numbers of ``"contacts"`` and ``"self_contacts"``, the
+        ``"contact_force"`` (3,) of obstacles and objects, and ``"things"``, the forces by name of
+        the obstacle or object.
         """
-        force = np.array(self.contact_force)
-        return {"contacts": self.contacts, "contact_force": force, "things": dict(self.forces)}
+        force, things = np.array(self.contact_force), dict(self.forces)
+        counts = {"contacts": self.contacts, "self_contacts": self.self_contacts}
+        return {**counts, "contact_force": force, "things": things}
 
 
 class PoseSpaceSimulator(ContactSimulator):
@@ -131,6 +136,9 @@ class PoseSpaceSimulator(ContactSimulator):
     friction
         Coefficient of Coulomb friction on obstacles. Moving objects (`supple.RigidObject`) drag the
         skin.
+    self_contact
+        Keep the skin from going deeper into itself than the rig's own pose does. It may be set
+        between steps.
     acceleration_limit
         In m/s². Accelerations of the rest shape are clamped to this limit. If their root mean
         square exceeds it, the step is treated as a cut in the animation.
@@ -295,6 +303,15 @@ class PoseSpaceSimulator(ContactSimulator):
     def gravity_mode(self, mode: str) -> None:
         self._change(gravity_mode=mode)
 
+    @property
+    def self_contact(self) -> bool:
+        """Whether the skin touches itself; may be set between steps."""
+        return self.options.self_contact
+
+    @self_contact.setter
+    def self_contact(self, on: bool) -> None:
+        self._change(self_contact=bool(on))
+
     def _change(self, **options: Any) -> None:
         self.options = self._stepper.options = replace(self.options, **options)
 
@@ -360,7 +377,8 @@ class PoseSpaceSimulator(ContactSimulator):
         if count and contact is not None:
             listed = zip(contact.names, state.contact.forces.copy(), strict=True)
             forces = {name: force for name, force in listed if force.any()}
-        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, forces)
+        pressed = self._stepper.self_contacts
+        return PoseSpaceStep(self.time, limit_names(limits), *seconds, count, forces, pressed)
 
     def surface(self, out: Singles | None = None) -> Singles:
         """Return the skin in the world, (n̄, 3) float32: a new array, or `out`."""

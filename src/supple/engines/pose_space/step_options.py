@@ -54,6 +54,7 @@ class StepOptions(OptionRecord):
     negligible_weight: float = 0.02
     obstacle_stiffness: float | None = None
     friction: float = 0.0
+    self_contact: bool = False
     stiffness: float = 1.0
 
     def __post_init__(self) -> None:
@@ -73,6 +74,7 @@ class StepOptions(OptionRecord):
         self._set("gravity", owned_array("gravity", self.gravity, (3,)))
         self._set("gravity_mode", checked_gravity_mode(str(self.gravity_mode)))
         self._set("transport", bool(self.transport))
+        self._set("self_contact", bool(self.self_contact))
         self._set("stiffness", checked_stiffness(self.stiffness))
 
     def _set(self, name: str, value: object) -> None:

@@ -12,9 +12,10 @@ from supple.arrays import Floats, Singles
 from supple.compiled.tables import ArgumentTable
 from supple.engines.common.contact.free_objects import FreeObjects
 from supple.engines.common.simulator import Loads
-from supple.engines.pose_space.contact.skin_contact import SkinContact
+from supple.engines.pose_space.contact.skin_contact import SkinContact, usual_stiffness
 from supple.engines.pose_space.newton import DISPLACEMENT, RESET, TELEPORT
 from supple.engines.pose_space.runtime import RuntimeModel
+from supple.engines.pose_space.self_contact.self_contact import SelfContact
 from supple.engines.pose_space.skin import (
     SKIN,
     SkinWork,
@@ -68,6 +69,7 @@ class Stepper:
     ) -> None:
         self._contact: SkinContact | None = None
         self._objects = FreeObjects() if objects is None else objects
+        self._self_contact: SelfContact | None = None
         self.runtime = runtime
         self.workspace = work = Workspace(runtime, batch)
         self.timing = Timing()
@@ -98,6 +100,18 @@ class Stepper:
         self._arguments = ArgumentTable(arguments)
         if self._contact is not None:
             self._contact.friction = options.friction
+        if not options.self_contact:
+            self._self_contact = None
+            if self._contact is None:
+                work.system.pressing[0] = 0
+        elif self._self_contact is None:
+            stiffness = options.obstacle_stiffness or usual_stiffness(runtime)
+            self._self_contact = SelfContact(runtime, options, stiffness)
+
+    @property
+    def self_contacts(self) -> int:
+        """Number of contacts of the skin with itself in the last step."""
+        return 0 if self._self_contact is None else self._self_contact.count
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
@@ -150,7 +164,10 @@ class Stepper:
         self.forget_pose()
         self._blend(state, pose, root)
         ready = perf_counter()
-        if contact is None and forces is None:
+        touching = self._self_contact
+        if touching is not None and touching.detect(state, pose, work) == 0 and contact is None:
+            touching, work.system.pressing[0] = None, 0
+        if contact is None and forces is None and touching is None:
             state.contact.forget()
             self._take(INERTIA | SOLVE | REMEMBER, state)
         else:
@@ -164,9 +181,11 @@ class Stepper:
                 skin, weights, frames = runtime.skin, work.blend.weights, self._frame_carriers()
                 add_skin_forces(skin, weights, frames, *forces, root, work.system.external)
             if contact is None:
+                if touching is not None:
+                    touching.press(work, True)
                 self._take(SOLVE, state)
             else:
-                self._solve_in_contact(state, contact)
+                self._solve_in_contact(state, contact, touching)
             if contact is not None:
                 lost = bool(state.limits & (DISPLACEMENT | RESET))
                 contact.remember(state.contact, state.q, work, lost)
@@ -175,26 +194,33 @@ class Stepper:
         self.timing.core, self.timing.dynamics = ready - began, perf_counter() - ready
         return state.limits
 
-    def _solve_in_contact(self, state: BodyState, contact: SkinContact) -> None:
+    def _solve_in_contact(
+        self, state: BodyState, contact: SkinContact, touching: SelfContact | None
+    ) -> None:
         """Solve with contact forces, again without contacts that pull free objects."""
-        external = self.workspace.system.external
         if not contact.objects.any_free:
-            contact.press(state.contact, self.workspace, self._blas)
-            self._take(SOLVE, state)
+            self._press_and_solve(state, contact, touching)
             return
+        external = self.workspace.system.external
         before, forces = state.solved_arrays(), external.copy()
         kept = [each.copy() for each in before]
         for _ in range(MOST_RELEASES):
-            contact.press(state.contact, self.workspace, self._blas)
-            self._take(SOLVE, state)
+            self._press_and_solve(state, contact, touching)
             if not contact.pulls(state.q, self.workspace):
                 return
             for array, value in zip(before, kept, strict=True):
                 array[:] = value
             external[:] = forces
-        contact.press(state.contact, self.workspace, self._blas)
-        self._take(SOLVE, state)
+        self._press_and_solve(state, contact, touching)
         contact.pulls(state.q, self.workspace)
+
+    def _press_and_solve(
+        self, state: BodyState, contact: SkinContact, touching: SelfContact | None
+    ) -> None:
+        contact.press(state.contact, self.workspace, self._blas)
+        if touching is not None:
+            touching.press(self.workspace, False)
+        self._take(SOLVE, state)
 
     def step_all(self, states: list[BodyState], poses: list[Floats], roots: list[Floats]) -> None:
         """Advance states in consecutive rows, without contacts and forces.

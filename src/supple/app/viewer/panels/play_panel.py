@@ -157,6 +157,9 @@ def _material_rows(session: Session[Any], dials: FeelDials | None) -> Iterator[R
         low, high, _ = FRICTION_LIMITS
         get, put = attribute(simulator, "friction")
         yield Row("Friction", lambda: clamped(get(), low, high), put, hint, FRICTION_LIMITS)
+    if "self contact" in parts:
+        hint = "The skin goes no deeper into itself than the rig's own pose does"
+        yield Row("Self-contact", *attribute(simulator, "self_contact"), hint)
     if "modes" in parts:
         r = actor.built.modes
         hint = "Number of modes; fewer are faster and move less"

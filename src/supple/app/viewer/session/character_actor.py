@@ -45,10 +45,10 @@ ENDINGS: tuple[Ending, ...] = ("loop", "restart", "stop")
 
 #: Properties of free parameters' springs that can be changed during the simulation.
 SPRINGS = ("follow", "firmness", "damping")
-#: Optional parts of some engines, by the option of their simulators.
-ENGINE_PARTS = {"obstacles": "obstacles", "gravity_mode": "gravity mode", "friction": "friction"}
 #: Options that a new simulator of the character takes over.
-PRESERVED = ("gravity_mode", "friction")
+PRESERVED = ("gravity_mode", "friction", "self_contact")
+#: Optional parts of some engines, by the option that can be set between steps.
+SETTABLE = {name: name.replace("_", " ") for name in ("obstacles", *PRESERVED)}
 
 
 class CharacterActor(Actor):
@@ -90,7 +90,7 @@ class CharacterActor(Actor):
         self.character = character or plain
         self.motion = chosen_motion(self.character, motion)
         self.motions = self.character.motions | {self.motion.name: self.motion}
-        self._engine = engine_named(engine, "character")
+        self._engine = row = engine_named(engine, "character")
         # Colours of the file apply to a model with the same triangles.
         same = np.array_equal(model.surface.triangles, self.character.surface.triangles)
         self.appearance: Appearance | None = self.character.appearance if same else None
@@ -119,7 +119,7 @@ class CharacterActor(Actor):
             "touch": isinstance(self.simulator, SoftContact),
             "objects": isinstance(self.simulator, RigidObjects),
             "swing": self._engine.feels_at_run_time,
-        } | {part: name in self._engine.step_options for name, part in ENGINE_PARTS.items()}
+        } | {p: hasattr(self.simulator, k) for k, p in SETTABLE.items() if k in row.step_options}
         present = {part for part, available in optional.items() if available}
         self.parts = frozenset({"motions", "poses", "recording", "stiffness"} | present)
         self.hands: dict[Hashable, SkinGrip] = {}
@@ -387,7 +387,7 @@ class CharacterActor(Actor):
     def _new_simulator(self, dt: float) -> None:
         """Replace the simulator by one of another time step or model."""
         old = self.simulator
-        kept = {name: getattr(old, name) for name in PRESERVED if ENGINE_PARTS[name] in self.parts}
+        kept = {name: getattr(old, name) for name in PRESERVED if SETTABLE[name] in self.parts}
         if "touch" in self.parts:
             kept |= {name: getattr(old, name) for name in ("tracking", "strength", "gravity")}
             kept["root"] = old.root_mode

@@ -1,0 +1,1 @@
+"""Contact of the skin with itself in reduced coordinates."""
