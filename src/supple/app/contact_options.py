@@ -54,7 +54,8 @@ class ObstacleOptions:
             "obstacles": (self.ground if self.obstacle is None else self.obstacle, self._obstacles),
             "friction": (self.friction, _checked_friction),
             "gravity": (self.gravity, _gravity),
-        } | self._others()
+        }
+        given |= self._others()
         options: dict[str, Any] = {}
         for name, (value, convert) in given.items():
             if value is not None:
