@@ -169,7 +169,7 @@ def test_an_additive_motion_laid_over_the_keys_is_the_whole(character):
 
 def test_the_skin_of_curves_is_the_simulators(character):
     model = supple.build(character, engine="springs", free=FREE)
-    found = supple.curves(character, model=model, rate=120, settle=0)
+    found = supple.curves(character, model=model, rate=120, settle=0, smooth=0)
     player = supple.Player(supple.Simulator(model, dt=1 / 120), "clip")
     for frame in range(40):
         assert np.abs(found.skin(frame) - player.surface()).max() < 1e-5

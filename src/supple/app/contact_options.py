@@ -60,7 +60,8 @@ class ObstacleOptions:
             "objects": (self.object, self._objects),
             "friction": (self.friction, _checked_friction),
             "gravity": (self.gravity, _gravity),
-        } | self._others()
+        }
+        given |= self._others()
         options: dict[str, Any] = {}
         for name, (value, convert) in given.items():
             if value is not None:

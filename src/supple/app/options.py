@@ -62,7 +62,7 @@ class CommandOptions(FleshOptions, SourceOptions):
             if len(modes) == 0:
                 raise SuppleError("--modes needs one or more numbers, such as --modes 100")
             modes = modes[0] if len(modes) == 1 else modes
-        options = {"young": self.young, "poisson": self.poisson, "free": self.free}
+        options: dict[str, Any] = {"young": self.young, "poisson": self.poisson, "free": self.free}
         options["bounds"] = None if self.bounds is None else bounds_by_name(self.bounds)
         sizes = {"poses": chosen_poses(self.poses), "modes": modes, "tets": self.tets}
         return without_none(options | sizes)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from supple.arrays import Floats
+from supple.arrays import Floats, Ints
 from supple.checks import checked_count
 from supple.engines.rig_space.model import RigSpaceModel
 from supple.engines.rig_space.simulator import RigSpaceSimulator
@@ -67,7 +67,7 @@ def shaken_examples(
     return np.array(shapes)
 
 
-def _moved_skin(model: RigSpaceModel) -> Floats:
+def _moved_skin(model: RigSpaceModel) -> Ints:
     """Return the vertices of the skin that the free parameters move by more than half the most."""
     rest = np.array(model.rig.rest_pose, np.float64)
     skin, far = model.rig(rest), np.zeros(len(model.surface.vertices))

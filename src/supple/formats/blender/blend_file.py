@@ -72,8 +72,8 @@ def load_blend(
     blender = find_blender(path.name)
     with tempfile.TemporaryDirectory(prefix="supple-sample-") as folder:
         sampled = Path(folder) / "sample.glb"
-        request = {"action": "sample", "path": str(path.absolute()), "armature": armature}
-        request["with_curves"] = curves
+        request: dict[str, Any] = {"action": "sample", "path": str(path.absolute())}
+        request |= {"armature": armature, "with_curves": curves}
         answer = ask_blender(blender, path.name, request | {"sample": str(sampled)})
         sample = sampled.read_bytes()
     if metres_per_unit is None and abs(answer["unit"] - 1) > 1e-6:

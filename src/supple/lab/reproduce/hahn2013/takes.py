@@ -105,7 +105,7 @@ class Take:
     milliseconds: Floats  # (t,) duration of each step on one core
     counts: dict[str, Floats]  # (t,) numbers of iterations, jacobians and rollbacks, by name
     limits: tuple[str, ...]
-    rig_calls: float  # evaluations of the rig on tets per step
+    rig_calls: float = 0.0  # evaluations of the rig on tets per step
 
     @property
     def step_ms(self) -> float:
