@@ -108,6 +108,7 @@ def test_objects_in_words_have_a_place_a_mass_and_a_velocity() -> None:
     np.testing.assert_allclose(thing.velocity, [1, 0, 0])
     np.testing.assert_allclose(thing.centre, [0, 1, 0])
     heavy = object_of("box:0,1,0,0.1,0.1,0.1", clip)
+    assert heavy is not None
     assert heavy.mass == pytest.approx(500 * 0.2**3)
     assert object_of("sphere:fore,10%,1kg") is None  # depends on a character
     placed = placed_options({"objects": ("sphere:fore,0,50%,0,10%,1kg",)}, clip)["objects"][0]

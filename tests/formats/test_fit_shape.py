@@ -20,7 +20,7 @@ SHIFT = np.array([0.03, -0.01, 0.02])
 
 
 def body() -> BodyModel:
-    return scene("hand").character.source.body  # type: ignore[union-attr]
+    return scene("hand").character.source.body
 
 
 @cache

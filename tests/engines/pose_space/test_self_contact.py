@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from helpers.build_samples import WIDTH, bar_mesh, bar_options, motion_of
 from supple import Crowd, PoseSpaceModel, build
 from supple.engines.common.self_contact.detection import add_sample_forces
 from supple.engines.common.self_contact.samples import skin_samples
+from supple.engines.pose_space.self_contact.self_contact import SelfContact
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.mesh.obstacles import Plane
 from supple.mesh.surface import SurfaceMesh
@@ -24,7 +26,14 @@ CELLS = (12, 3, 3)
 GAP = 0.03
 FORCE = 1.0
 #: Damping with which the prongs do not swing back.
-CALM = {"gravity_mode": "none", "alpha": 6.0}
+CALM: dict[str, Any] = {"gravity_mode": "none", "alpha": 6.0}
+
+
+def detector_of(simulator: PoseSpaceSimulator) -> SelfContact:
+    """Return the self-contact of a simulator that has it."""
+    detector = simulator._stepper._self_contact
+    assert detector is not None
+    return detector
 
 
 @cache
@@ -107,7 +116,7 @@ def test_a_held_pose_equals_the_rig(degrees):
 
 def test_forces_on_both_sides_sum_to_zero():
     simulator = squeezed(self_contact=True)
-    touching = simulator._stepper._self_contact
+    touching = detector_of(simulator)
     vertices, forces = touching.forces()
     largest = np.abs(forces).max()
     assert largest > 0.01
@@ -117,7 +126,7 @@ def test_forces_on_both_sides_sum_to_zero():
 
 def test_contact_bears_the_forces_that_press():
     simulator = squeezed(400, self_contact=True)
-    vertices, forces = simulator._stepper._self_contact.forces()
+    vertices, forces = detector_of(simulator).forces()
     upper = simulator.model.surface.vertices[vertices, 2] > WIDTH + GAP / 2
     up = forces[upper, 2].sum()
     # They act nearer to the held ends than the forces, so that they may be larger.
@@ -127,7 +136,7 @@ def test_contact_bears_the_forces_that_press():
 
 def test_the_change_of_a_gap_is_linear_in_the_coordinates():
     simulator = squeezed(self_contact=True)
-    scratch = simulator._stepper._self_contact.scratch
+    scratch = detector_of(simulator).scratch
     found, system = scratch.detection, simulator._stepper.workspace.system
     count = int(found.counts[2])
     assert 0 < count <= 32  # rows of one batch
@@ -153,7 +162,7 @@ def test_displacements_of_samples_are_those_of_the_skin():
         velocity = simulator.velocity
         assert np.abs(velocity).max() > 0
         simulator.velocity = 0 * velocity
-        contact = simulator._stepper._self_contact
+        contact = detector_of(simulator)
         contact.detect(simulator._state, simulator.pose, simulator._stepper.workspace)
         listed = np.flatnonzero(contact.scratch.known)
         vertices = contact._tables.samples.vertices[listed]
@@ -268,7 +277,8 @@ def test_neighbours_and_opposite_sides_of_a_part_cannot_touch():
 
 def test_forces_of_samples_are_equal_and_opposite_for_any_weights():
     simulator = squeezed(self_contact=True)
-    found = simulator._stepper._self_contact.scratch.detection
+    detector = detector_of(simulator)
+    found = detector.scratch.detection
     out, pushes = np.zeros((len(found.depths), 3)), np.linspace(1, 2, len(found.depths))
     add_sample_forces(found, pushes, out)
     assert np.abs(out.sum(axis=0)).max() < 1e-9 * np.abs(out).sum()
