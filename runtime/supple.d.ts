@@ -32,7 +32,7 @@ export class Model {
 /** One moving body. */
 export class Body {
   readonly model: Model;
-  /** Seconds since the reset. */
+  /** Seconds since the last reset or teleport. */
   readonly time: number;
   /** Factor on the stiffness, 0.001 to 1000. */
   set stiffness(factor: number);

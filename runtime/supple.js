@@ -118,8 +118,10 @@ export class Model {
 
   /** Give the model's memory back; its bodies must not be used any more. */
   free() {
+    if (this.data === 0) return;
     this.runtime.release(this.data, this.size + 64);
     this.runtime.release(this.at, MODEL_BYTES);
+    this.data = 0;
   }
 
   #texted(name) {
@@ -164,6 +166,7 @@ export class Body {
 
   /** Add a force in newtons, in the world, on a skin vertex in the next step. */
   poke(vertex, force) {
+    if (force.length !== 3) throw new SuppleError(`a force has 3 numbers, not ${force.length}`, STATUS.refused);
     const { runtime } = this.model;
     const at = this.inputs + 8 * this.model.poseSize + 16 * 8;
     runtime.view(Float64Array, at, 3).set(force);
@@ -185,20 +188,23 @@ export class Body {
     this.#check(this.model.runtime.calls.supple_set_stiffness(this.at, factor));
   }
 
-  /** Seconds since the reset. */
+  /** Seconds since the last reset or teleport. */
   get time() {
     return this.model.runtime.calls.supple_time(this.at);
   }
 
   /** Take over the state of another body of the same model. */
   copy(other) {
+    if (other.model.runtime !== this.model.runtime) throw new SuppleError("the bodies are of different runtimes", 10);
     this.#check(this.model.runtime.calls.supple_copy(other.at, this.at));
   }
 
   /** Give the body's memory back. */
   free() {
+    if (this.memory === 0) return;
     this.model.runtime.release(this.memory, this.bytes);
     this.model.runtime.release(this.inputs, 8 * this.model.poseSize + 16 * 8 + 3 * 8);
+    this.memory = 0;
   }
 
   #given(pose, root) {

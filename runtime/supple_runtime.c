@@ -122,7 +122,8 @@ static int has_array(const supple_model *model, const char *name, int shared, in
   return row && row[1] == (uint64_t)shared && row[3] == (uint64_t)kind && row[5] >= least;
 }
 
-/* Check every table of a file whose checksum is right, so that no other function reads beyond it. */
+/* Check that every table of a file stays inside the file or the instance; arguments of compiled functions are not
+   checked. */
 static int consistent(const supple_model *model) {
   const struct head *head = head_of(model);
   const uint64_t size = model->size, instance = head->instance_size, pool = head->tables[POOL].count;
@@ -289,6 +290,7 @@ supple_instance *supple_make(const supple_model *model, void *memory, uint64_t s
   point(model, content);
   instance->model = model;
   instance->error = "";
+  *(int64_t *)array(instance, "force_count") = 0;
   return instance;
 }
 
@@ -357,11 +359,13 @@ int32_t supple_reset(supple_instance *instance, const double *pose, const double
 }
 
 int32_t supple_teleport(supple_instance *instance, const double *pose, const double *root) {
+  instance->error = "";
   if (!instance->ready) return SUPPLE_NOT_READY;
   return start(instance, pose, root, TELEPORT);
 }
 
 int32_t supple_step(supple_instance *instance, const double *pose, const double *root) {
+  instance->error = "";
   if (!instance->ready) return SUPPLE_NOT_READY;
   int64_t *count = (int64_t *)array(instance, "force_count");
   int32_t status = place(instance, pose, root);
@@ -379,10 +383,14 @@ int32_t supple_step(supple_instance *instance, const double *pose, const double 
 int32_t supple_poke(supple_instance *instance, int64_t vertex, const double *force) {
   const supple_model *model = instance->model;
   int64_t *count = (int64_t *)array(instance, "force_count");
+  instance->error = "";
   if (vertex < 0 || vertex >= supple_vertex_count(model)) return SUPPLE_UNKNOWN;
-  if (*count >= count_of(model, "force_vertices")) return SUPPLE_MEMORY;
+  if (*count < 0 || *count >= count_of(model, "force_vertices")) return SUPPLE_MEMORY;
   for (int i = 0; i < 3; i++)
-    if (!(force[i] > -1e300 && force[i] < 1e300)) return SUPPLE_REFUSED;
+    if (!(force[i] > -1e300 && force[i] < 1e300)) {
+      instance->error = "a force is not finite";
+      return SUPPLE_REFUSED;
+    }
   ((int64_t *)array(instance, "force_vertices"))[*count] = vertex;
   memcpy((double *)array(instance, "forces") + 3 * *count, force, 24);
   ++*count;
@@ -390,6 +398,7 @@ int32_t supple_poke(supple_instance *instance, int64_t vertex, const double *for
 }
 
 int32_t supple_surface(supple_instance *instance, float *positions) {
+  instance->error = "";
   if (!instance->ready) return SUPPLE_NOT_READY;
   int32_t status = run(instance, SURFACE);
   if (status == SUPPLE_OK && positions)
@@ -402,6 +411,7 @@ const float *supple_skin(const supple_instance *instance) { return array_of(inst
 int32_t supple_set_stiffness(supple_instance *instance, double factor) {
   const supple_model *model = instance->model;
   int64_t i = named(model, NUMBERS, "stiffness");
+  instance->error = "";
   if (i < 0) return SUPPLE_UNKNOWN;
   const uint64_t *row = rows(model, NUMBERS) + COLUMNS[NUMBERS] * (uint64_t)i;
   double bounds[2];

@@ -34,7 +34,7 @@ enum supple_status {
   SUPPLE_MALFORMED = 5,   /* a table of the file is inconsistent */
   SUPPLE_KERNELS = 6,     /* the file needs compiled functions that this runtime does not have */
   SUPPLE_MEMORY = 7,      /* memory is missing, too small or not aligned to 64 bytes */
-  SUPPLE_NOT_READY = 8,   /* the instance was not reset, or its last step was refused */
+  SUPPLE_NOT_READY = 8,   /* the instance was not reset, or a step failed after its pose was taken */
   SUPPLE_REFUSED = 9,     /* an input cannot be used; `supple_error` says why; the flesh is unchanged */
   SUPPLE_UNKNOWN = 10     /* a name or an index that the model does not have */
 };
@@ -121,7 +121,7 @@ SUPPLE_API int32_t supple_set_stiffness(supple_instance *instance, double factor
 /* Bits of limits that acted in the last step. */
 SUPPLE_API int64_t supple_limits(const supple_instance *instance);
 
-/* Seconds since the reset. */
+/* Seconds since the last reset or teleport. */
 SUPPLE_API double supple_time(const supple_instance *instance);
 
 /* Why the last call was refused; empty if it was not. */

@@ -36,8 +36,9 @@ HEAD = """\
 
 Each row is a claim, an algorithm, a table or a figure of one of the four papers. *Printed* is the
 method as the paper prints it, computed here; *ours* is what Supple does by default. *Holds* says
-"yes", or what differs and why. Numbers are results of the row's command on two cores;
-`tools/papers_page.py` writes this page from `docs/papers/`.
+"yes", or what differs and why. Numbers that a row's command measures are taken from its results on
+two cores; others were measured once, and are typed. `tools/papers_page.py` writes this page from
+`docs/papers/`.
 """
 
 

@@ -31,6 +31,7 @@ from .character import (
     moves,
 )
 from .curve_layers import (
+    RECORD,
     add_curves,
     bake_curves,
     owners,
@@ -167,10 +168,13 @@ def curves(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 
 
 def no_curves(task: dict[str, Any], progress: Any) -> dict[str, Any]:
-    """Remove layers of curves from a .blend file, and save it under another name."""
-    character = _opened(task)
+    """Remove all layers of curves from a .blend file, and save it under another name."""
+    _open_file(task["path"])
+    layered = [each for each in (*bpy.data.objects, *bpy.data.shape_keys) if RECORD in each]
+    if not layered:  # before anything is written
+        raise Problem("has no curves of Supple")
     bpy.ops.wm.save_as_mainfile(filepath=task["target"], relative_remap=True)
-    count = sum(remove_curves(owner) for owner in owners(character))
+    count = sum(map(remove_curves, layered))
     bpy.ops.wm.save_mainfile()
     return {"removed": count}
 
@@ -212,7 +216,12 @@ ACTIONS = {
 
 def _opened(task: dict[str, Any]) -> Character:
     """Open or import a file, and return the requested character."""
-    path = task["path"]
+    _open_file(task["path"])
+    return _chosen(task["armature"])
+
+
+def _open_file(path: str) -> None:
+    """Open a .blend file, or import another, into an empty scene."""
     bpy.ops.wm.read_factory_settings(use_empty=True)
     files = bpy.context.preferences.filepaths
     files.use_scripts_auto_execute, files.save_version = False, 0
@@ -225,7 +234,6 @@ def _opened(task: dict[str, Any]) -> Character:
     if bpy.context.object is not None and bpy.context.object.mode != "OBJECT":
         bpy.ops.object.mode_set(mode="OBJECT")
     bpy.context.view_layer.update()
-    return _chosen(task["armature"])
 
 
 def _chosen(name: str | None) -> Character:

@@ -74,3 +74,12 @@ def test_a_blender_that_does_not_start_is_a_problem(monkeypatch: pytest.MonkeyPa
 
     figures = _figures(monkeypatch, run_blender=broken)
     assert any("ends at once" in each["problem"] for each in figures["problems"])
+
+
+def test_a_machine_without_a_home_folder_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("Could not determine home directory.")
+
+    figures = _figures(monkeypatch, cache_folder=homeless, run_blender=homeless)
+    texts = [each["problem"] for each in figures["problems"]]
+    assert any("no home folder" in text for text in texts)

@@ -121,6 +121,7 @@ def test_objects_in_words_have_a_place_a_mass_and_a_velocity() -> None:
         ("plane:0,0,0,0,1,0,1kg", "plane"),
         ("sphere:0,1,0,0.1,much kg", "object sphere"),
         ("sphere:0,1,0,0.1,-1kg", "mass"),
+        ("sphere:0,1,0,0.1,5%kg", "must be in kg"),
         ("sphere:0,1,0,0.1,nankg", "object sphere"),
         ("sphere:0,1,0,0.1,1kg@1000,0,0", "at most 100"),
         ("ball:0,1,0,0.1,1kg", "no ball"),

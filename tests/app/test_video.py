@@ -130,3 +130,17 @@ def test_an_interrupted_video_leaves_the_old_file(x: BakedMotion, tmp_path: Path
         video(x, path, size=SMALL, progress=interrupted)
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["x.gif"]
+
+
+def test_a_gif_is_not_faster_than_programs_show_it(x: BakedMotion, tmp_path: Path) -> None:
+    figures = video(replace(x, rate=90.0), tmp_path / "x.gif", size=SMALL, rate=90.0)
+    assert figures["rate"] <= 50
+    assert min(_pictures(tmp_path / "x.gif")[1]) >= 20
+
+
+def test_an_animated_image_that_would_fill_the_memory_is_refused(
+    x: BakedMotion, tmp_path: Path
+) -> None:
+    long = replace(x, frames=np.broadcast_to(x.frames[:1], (18_000, *x.frames.shape[1:])))
+    with pytest.raises(SuppleError, match=r"too large; write \.mp4"):
+        video(long, tmp_path / "x.webp")

@@ -592,6 +592,10 @@ def test_curves_play_in_blender_over_the_clip_they_were_made_for(
         supple.formats.remove_curves(back, target)
         restored, clip = supple.load(back), bare.motions[curves.name]
         np.testing.assert_allclose(restored.motions[curves.name].poses, clip.poses, atol=1e-5)
+        data = back.read_bytes()
+        with pytest.raises(SuppleError, match="has no curves of Supple"):
+            supple.formats.remove_curves(back, back)
+        assert back.read_bytes() == data
     else:
         with pytest.raises(SuppleError, match="ordinary keys"):
             supple.formats.remove_curves(tmp_path / "back.fbx", target)

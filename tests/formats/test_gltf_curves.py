@@ -3,6 +3,7 @@
 import json
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from helpers.gltf_validation import new_issues
 from helpers.spring_engine import spring_engine
 from helpers.tail_file import tail_builder, tail_file
 from supple.errors import FormatError, SuppleError, SuppleWarning
+from supple.formats.curve_keys import within_error
 from supple.formats.gltf.kept_original import original_bytes, split_binary
 from supple.formats.save import remove_curves
 from supple.rig import Motion
@@ -294,3 +296,34 @@ def test_failed_writes_are_one_line_errors_and_leave_no_file(sample, tmp_path):
             supple.save(path, given, **options)
         assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_keys_within_the_error_are_used_though_the_attempt_before_was_nearly_as_good():
+    curves: Any = SimpleNamespace(character=SimpleNamespace(surface=SimpleNamespace(size=1.0)))
+    for errors, used in (([0.0021, 0.0019], 1), ([0.004, 0.0039, 0.001], 2), ([0.004] * 9, 0)):
+        made: list[float] = []
+
+        def attempt(metres: float, errors: Any = errors, made: Any = made) -> tuple[float, float]:
+            tried = [*dict.fromkeys(made), metres]
+            made.append(metres)
+            return metres, errors[tried.index(metres)]
+
+        result, reached = within_error(curves, 0.002, "spline", attempt)
+        assert reached == errors[used]
+        assert result == made[-1]  # the last attempt, whose files and figures are kept
+
+
+@pytest.mark.filterwarnings("ignore::supple.errors.SuppleWarning")  # 3e-5 is not reached
+@pytest.mark.parametrize("error", [1.5e-3, 3e-5])
+def test_key_times_are_those_of_the_file(tmp_path, error):
+    curves = made(supple.load(tail_file(tmp_path / "tail.glb")), rate=24)
+    figures = supple.save(tmp_path / "curves.glb", curves, keys="spline", error=error)
+    tree = tree_of(tmp_path / "curves.glb")
+    clip = next(each for each in tree["animations"] if each["name"] == figures["animation"])
+    for channel in clip["channels"]:
+        path, node = channel["target"]["path"], tree["nodes"][channel["target"]["node"]]
+        name = f"{node['name']}.rx"
+        if path == "rotation" and name in figures["key_times"]:
+            times = tree["accessors"][clip["samplers"][channel["sampler"]]["input"]]["count"]
+            assert len(figures["key_times"][name]) == times
+    assert error < 1e-3 or figures["error"] <= error

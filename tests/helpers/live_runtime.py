@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,18 @@ class Library:
         memory, model = aligned(max(len(data), 1)), aligned(512)
         memory[: len(data)] = np.frombuffer(data, np.uint8)
         return self.open(_address(model), _address(memory), len(data))  # type: ignore[attr-defined]
+
+    def poked(self, data: bytes) -> int:
+        """Status of a force on the first vertex in a new instance; -1 if it is not made."""
+        file, model = aligned(len(data)), aligned(512)
+        file[:] = np.frombuffer(data, np.uint8)
+        at = _address(model)
+        calls: Any = self
+        if calls.open(at, _address(file), len(data)) or calls.instance_size(at) > 2**28:
+            return -1
+        memory, force = aligned(calls.instance_size(at)), np.zeros(3)
+        instance = calls.make(at, _address(memory), len(memory))
+        return calls.poke(instance, 0, _address(force)) if instance else -1
 
 
 class LiveBody:

@@ -132,6 +132,15 @@ def test_what_is_no_pose_is_counted_and_changes_nothing(
         assert "\n" not in stream.trouble
 
 
+def test_a_skeleton_without_matching_joints_is_refused_itself(sender: socket.socket) -> None:
+    described = {"names": ["q0", "q1"], "parents": [-1, 0], "translations": [[0, 0, 0], [0, 1, 0]]}
+    with PoseStream(_rig()) as stream:
+        _send(sender, stream, {"skeleton": described})
+        _send(sender, stream, {"rotations": {"q0": [0, 0, 1, 0]}})
+        assert stream.latest() is None
+        assert stream.refused == 2
+
+
 def test_a_port_that_is_taken_is_refused_in_a_line() -> None:
     with PoseStream(_rig()) as stream, pytest.raises(SuppleError, match="choose another"):
         PoseStream(_rig(), stream.port)

@@ -96,7 +96,7 @@ def _files() -> list[Path]:
 
     root = Path(__file__).resolve().parents[1]
     folders = {each for file in root.rglob("*.py") for each in kernel_folders(str(file))}
-    with suppress(RuntimeError):  # without a home folder
+    with suppress(RuntimeError, OSError):  # no home folder, or no access
         folders |= set((cache_folder() / "kernels").glob("*"))
     return [
         path

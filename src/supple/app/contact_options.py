@@ -45,7 +45,7 @@ class ObstacleOptions:
     """A floor at the given height in metres, with +Y up; without a value, it is below the lowest
     point of the skin in the motion."""
     friction: float | None = None
-    """Coefficient of friction: by default 0.5 with soft-skeleton, and 0 with rig-space."""
+    """Coefficient of friction: by default 0.5 with soft-skeleton, and 0 with other engines."""
     gravity: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     """Gravity in m/s²: one number (downwards) or X,Y,Z; by default 9.81, which engines without
     contact forces scale by the body's size relative to 2 m."""

@@ -7,6 +7,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,10 +24,11 @@ EXTRAS = (
     ("DracoPy", "draco", "glTF files with Draco compression"),
     ("alembic3d", "alembic", "Alembic files (.abc)"),
     ("imageio_ffmpeg", "video", "videos as .mp4 and .webm"),
+    ("ziglang", "live", "supple export for Linux and web pages"),
     ("distributed", "cluster", "supple batch --cluster"),
 )
-#: Megabytes below which the largest examples do not fit.
-LITTLE_MEMORY, LITTLE_DISK = 4_000, 1_000
+#: Megabytes of free memory below which the largest examples do not fit.
+LITTLE_MEMORY = 4_000
 
 
 def run_doctor(quiet: bool = False) -> dict[str, Any]:
@@ -91,22 +93,23 @@ def _cache() -> dict[str, Any]:
         folder = cache_folder()
     except RuntimeError:
         return {"folder": None, "files": 0, "megabytes": 0.0, "writable": False}
-    files = [file for file in folder.rglob("*") if file.is_file()] if folder.is_dir() else []
-    size = sum(file.stat().st_size for file in files if file.exists())
+    sizes: list[int] = []
+    with suppress(OSError):  # a folder that cannot be read
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
     return {
         "folder": str(folder),
-        "files": len(files),
-        "megabytes": round(size / 1e6, 1),
+        "files": len(sizes),
+        "megabytes": round(sum(sizes) / 1e6, 1),
         "writable": _writable(folder),
     }
 
 
 def _writable(folder: Path) -> bool:
     """Return whether a file can be created in a folder, or in the nearest one that exists."""
-    existing = next((each for each in (folder, *folder.parents) if each.exists()), None)
-    if existing is None or not existing.is_dir():
-        return False
     try:
+        existing = next((each for each in (folder, *folder.parents) if each.exists()), None)
+        if existing is None or not existing.is_dir():
+            return False
         with tempfile.TemporaryFile(dir=existing):
             return True
     except OSError:
@@ -117,7 +120,7 @@ def _blender(quiet: bool) -> dict[str, Any]:
     """Return the Blender that reads .blend and .fbx files; its program is None without one."""
     try:
         return run_blender(quiet=quiet)
-    except SuppleError as error:
+    except (SuppleError, RuntimeError) as error:
         return {"program": None, "error": str(error)}
 
 

@@ -17,7 +17,7 @@ from supple.compiled.portable_code import TARGETS, Target, object_code
 from supple.compiled.program import Program
 from supple.engines.engine import ENGINES
 from supple.engines.factory import load_model
-from supple.errors import SuppleError
+from supple.errors import SuppleError, warn
 from supple.playback.progress_bar import console, working
 from supple.saving import write_whole
 from supple.user_cache import CacheKind, cached
@@ -112,6 +112,13 @@ def run_export(
         raise SuppleError(f"{output}: cannot be made ({error.strerror})") from None
     for name, data in contents.items():
         write_whole(output / name, data)
+    others = sorted(
+        each.name
+        for each in output.glob(f"*{LIVE}")
+        if each.name.endswith(WEB + LIVE) == (target == "web") and each.name not in contents
+    )
+    if others:
+        warn(f"{output}: the new runtime may not run {others[0]}; export all models in one call")
     if not quiet:
         console.print(f"wrote {', '.join(contents)} to {output}")
     sizes = {name: len(data) for name, data in contents.items()}
@@ -165,7 +172,7 @@ def _linked(code: bytes, package: Package) -> bytes:
         folder = Path(name)
         (folder / "kernels.o").write_bytes(code)
         result = folder / package.runtime
-        command = [sys.executable, "-m", "ziglang", "cc", *package.options, "-o", str(result)]
+        command = [sys.executable, "-P", "-m", "ziglang", "cc", *package.options, "-o", str(result)]
         command += [str(source_folder() / "supple_runtime.c"), str(folder / "kernels.o"), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:

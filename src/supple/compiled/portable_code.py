@@ -95,15 +95,21 @@ def object_code(calls: Iterable[KernelCall], target: Target) -> bytes:
     """
     functions = {each.name: _Function.of(each) for each in calls}
     listed = [functions[name] for name in sorted(functions)]
-    environment = os.environ | {
-        "NUMBA_CACHE_DIR": str(cache_folder() / "kernels" / target.name),
-        "NUMBA_CPU_NAME": target.cpu,
-        "NUMBA_CPU_FEATURES": target.features,
-    }
     with tempfile.TemporaryDirectory() as folder:
+        try:
+            kernels = cache_folder() / "kernels" / target.name
+        except RuntimeError:  # there is no home folder
+            kernels = Path(folder) / "kernels"
+        environment = os.environ | {
+            "NUMBA_CACHE_DIR": str(kernels),
+            "NUMBA_CPU_NAME": target.cpu,
+            "NUMBA_CPU_FEATURES": target.features,
+        }
         request, result = Path(folder) / "request", Path(folder) / "code.o"
         request.write_bytes(pickle.dumps((listed, target)))
-        command = [sys.executable, "-X", "faulthandler", "-m", __name__, str(request), str(result)]
+        # -P: no module of the current folder is imported.
+        command = [sys.executable, "-P", "-X", "faulthandler", "-m", __name__]
+        command += [str(request), str(result)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not result.is_file():
             last = (done.stderr.strip() or "no message").splitlines()[-1]

@@ -100,20 +100,21 @@ def within_error(
     """Choose keys with smaller and smaller tolerances until all of the skin is within the error.
 
     `error` is a fraction of the size. `attempt` computes, from the tolerance of each channel in
-    metres, a result and its error; the last of both are returned.
+    metres, a result and its error. If no attempt is within the error, the one with the fewest keys
+    whose error is near the least is made again, so that its files and figures are the last ones.
     """
-    metres = error * curves.character.surface.size
-    best: tuple[Result, float] | None = None
+    metres = tried = error * curves.character.surface.size
+    best: tuple[Result, float, float] | None = None
     for _ in range(MOST_TRIES):
-        result, reached = attempt(metres)
-        if best is not None and reached > GAIN * best[1]:
-            return best  # more keys on frames do not help between frames
-        best = result, reached
+        tried = metres
+        result, reached = attempt(tried)
+        if best is None or reached <= error or reached < GAIN * best[1]:
+            best = result, reached, tried  # more keys on frames may not help between frames
         if reached <= error or kind == "every":
             break
         metres *= min(0.6, 0.8 * error / reached)
     assert best is not None
-    return best
+    return (best[0], best[1]) if best[2] == tried else attempt(best[2])
 
 
 def checked_keys(kind: str) -> KeyKind:

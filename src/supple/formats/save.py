@@ -156,7 +156,8 @@ def _save_curves(path: Path, curves: FreeCurves, options: Mapping[str, Any]) -> 
 
 
 def remove_curves(path: str | Path, source: str | Path) -> dict[str, Any]:
-    """Restore a file as it was before `supple.curves` were saved into it, to the byte.
+    """Restore a file as it was before `supple.curves` were saved into it: to the byte, except a
+    .blend, from which Blender removes the layers.
 
     Parameters
     ----------

@@ -80,8 +80,9 @@ def model_options(
     """
     preset, row = checked_flesh(flesh), engine_named(engine, "character")
     usual = dict(row.bake_options if defaults is None else defaults)
-    if building.get("regions") is not None or np.ndim(building.get("modes", 0)):
-        usual.pop("basis", None)  # regions, or modes of each, need a basis of modes
+    printed = building.get("recipe") == "printed"
+    if printed or building.get("regions") is not None or np.ndim(building.get("modes", 0)):
+        usual.pop("basis", None)  # regions, modes of each and the printed recipe need modes
     options = {**usual, **building}
     undetermined = young is None and painted is None and options.get("material") is None
     plan, prepared = None, row.prepared(character, options)

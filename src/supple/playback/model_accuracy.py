@@ -80,6 +80,8 @@ REDUCTION = (
     "interpolation",
     "contacts",
     "obstacles",
+    *("recipe", "reach", "independent", "linear_forces", "selection", "train_between"),
+    *("inertial_fit", "train_root", "region_threshold", "region_exponent"),
 )
 #: Columns of a second build, relative to the first; cubature grows with them.
 MORE = 1.6

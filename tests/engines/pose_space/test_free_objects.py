@@ -15,6 +15,7 @@ from helpers.build_samples import bar_options, bending_bar
 from supple import PoseSpaceModel, build
 from supple.engines.common.contact.colliders import ColliderShapes
 from supple.engines.common.contact.free_objects import MOST_OBJECTS, FreeObjects
+from supple.engines.common.state import State
 from supple.engines.pose_space.simulator import PoseSpaceSimulator
 from supple.errors import SuppleError
 
@@ -195,6 +196,62 @@ def test_copies_states_and_resets_give_the_same_bits():
     assert np.array_equal(ball.place, place)
     simulator.reset()
     assert np.array_equal(ball.place, on_top(0.5, drop=0.01).place)
+
+
+def stacked() -> PoseSpaceSimulator:
+    """A bar with a box on it, and a second box on the first, of one name."""
+    shape, boxes = supple.Box((0, -0.05, 0), (0.1, 0.05, 0.1)), []
+    for k in range(2):
+        boxes.append(supple.RigidObject(shape, 0.3, name="box"))
+        boxes[k].place = on_top(0.3, drop=0.1 * k).place
+    return PoseSpaceSimulator(bar(), obstacles=[TABLE], objects=boxes, friction=0.6, alpha=5.0)
+
+
+def test_copies_of_stacked_objects_continue_with_the_same_bits():
+    simulator = stacked()
+    for _ in range(30):
+        simulator.step()
+    assert simulator._objects._loads.any()
+    twins = deepcopy(simulator), pickle.loads(pickle.dumps(simulator))
+    for _ in range(10):
+        simulator.step()
+    for twin in twins:
+        for _ in range(10):
+            twin.step()
+        assert np.array_equal(twin.q, simulator.q)
+        assert np.array_equal(twin.objects[1].place, simulator.objects[1].place)
+
+
+def test_a_state_of_other_colliders_leaves_the_arrays_of_these():
+    simulator = stacked()
+    for _ in range(5):
+        simulator.step()
+    state = simulator.state()
+    simulator.resume(State(dict(state) | {"objects.loads": np.zeros((1, 1))}))
+    assert simulator._objects._loads.shape[1] == 3
+    simulator.step()
+    assert np.isfinite(simulator.q).all()
+
+
+def test_objects_of_one_name_have_forces_of_their_own():
+    simulator = PoseSpaceSimulator(bar(), objects=[on_top(0.3, name="ball") for _ in range(2)])
+    simulator.objects[1].place = at(0.8, simulator.objects[1].place[1, 3], on_top(0.3).place[2, 3])
+    for _ in range(40):
+        state = simulator.step()
+    things = state.readings["things"]
+    assert set(things) == {"ball 0", "ball 1"}
+    np.testing.assert_allclose(sum(things.values()), state.readings["contact_force"])
+
+
+def test_contacts_are_those_of_the_last_step_alone():
+    simulator = carrying(on_top(0.5))
+    for _ in range(30):
+        simulator.step()
+    assert len(simulator.contacts().points)
+    simulator.objects = []
+    assert not (simulator.contacts().colliders > 0).any()
+    simulator.reset()
+    assert not len(simulator.contacts().points)
 
 
 def test_an_object_that_is_far_away_changes_no_bit_of_the_flesh():

@@ -100,6 +100,11 @@ def test_a_negative_bound_is_refused(hanging):
         RigSpaceSimulator(hanging[0], deferral=-1.0)
 
 
+def test_solvers_that_keep_no_jacobian_refuse_a_bound(hanging):
+    with pytest.raises(SuppleError, match="leave out deferral"):
+        RigSpaceSimulator(hanging[0], solver="iv1-je1", deferral=1e-5)
+
+
 @pytest.fixture(scope="module")
 def bellied() -> RigSpaceModel:
     return supple.build(belly(), engine="rig-space", **belly_options(cubature=60))

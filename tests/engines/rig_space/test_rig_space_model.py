@@ -85,6 +85,18 @@ def test_gaze_lids_and_jaw_are_not_free_by_themselves_but_cheeks_are():
     assert named(face, "eye*") == {"eyeBlink_L", "eyeLookIn_L"}
 
 
+@pytest.mark.parametrize("name", ["vrc.v_aa", "Fcl_BRW_Angry", "Fcl_MTH_A", "Fcl_HA_Fung1", "aa"])
+def test_shapes_of_faces_in_other_vocabularies_are_not_free_by_themselves(name):
+    plain = belly((6, 4, 4), 6)
+    first = next(each.name for each in plain.rig.parameters if each.name.startswith("bump"))
+    parameters = [
+        replace(p, name=name if p.name == first else p.name) for p in plain.rig.parameters
+    ]
+    face = replace(plain, rig=FunctionRig(plain.rig, parameters, plain.rig.n_vertices))
+    assert name not in named(face)
+    assert len(named(face)) == len(named(plain)) - 1
+
+
 def test_a_joint_s_name_means_its_angles_and_a_channel_only_that():
     parameters = hound().rig.parameters
     names = [parameters[k].name for k in entries_by_pattern(parameters, "tail1")]

@@ -143,6 +143,16 @@ def test_newmark_takes_any_beta_and_gamma(newmark: tuple[float, float], beta: fl
     np.testing.assert_allclose(simulator.run(100)[-1], theirs, rtol=0, atol=1e-8 * np.abs(q).max())
 
 
+def test_a_tiny_beta_of_newmark_loses_no_digits_in_steps_of_one_iteration() -> None:
+    model, ends = _beam(), []
+    for beta in (0.0, 1e-14, 1e-17, 1e-300):
+        simulator = StvkSimulator(model, 1e-4, newmark=(beta, 0.5))
+        simulator.reset(_start(model, 0.1))
+        ends.append(simulator.run(100)[-1])
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=0, atol=1e-6 * np.abs(ends[0]).max())
+
+
 def test_central_differences_are_explicit_and_keep_energy() -> None:
     model = _beam()
     simulator = StvkSimulator(model, 1e-4, integrator="central-differences")

@@ -298,15 +298,20 @@ def _placed(source: str, base: Path) -> tuple[str, str]:
 def _absolute(options: dict[str, Any], base: Path) -> dict[str, Any]:
     """Return options in which names of existing files, relative to `base`, are absolute paths."""
 
-    def absolute(word: Any) -> Any:
+    def absolute(word: Any, option: str) -> Any:
         with suppress(OSError, ValueError):
-            if isinstance(word, str) and (base / word).is_file():
-                return os.path.abspath(base / word)
+            if isinstance(word, str):
+                posed = option == "stiffness-at"  # POSE=FILE
+                pose, sign, file = word.rpartition("=") if posed else ("", "", word)
+                if (base / file).is_file():
+                    return f"{pose}{sign}{os.path.abspath(base / file)}"
         return word
 
     resolved = dict(options)
     for name in resolved.keys() & {*READ_FILES}:
         value = resolved[name]
         listed = isinstance(value, list)
-        resolved[name] = [absolute(word) for word in value] if listed else absolute(value)
+        resolved[name] = (
+            [absolute(word, name) for word in value] if listed else absolute(value, name)
+        )
     return resolved

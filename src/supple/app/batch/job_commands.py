@@ -29,7 +29,7 @@ JobOptions = tuple[tuple[str, tuple[str, ...]], ...]
 #: Options that may name files to read, and those that name files to write.
 READ_FILES = (
     *("motion", "model-motion", "model", "anatomy", "stiffness", "obstacle", "object", "free"),
-    *("handles", "skeleton"),
+    *("handles", "skeleton", "stiffness-at"),
 )
 WRITTEN_FILES = ("report", "video", "readings", "plot", "page", "sheet")
 #: Options of commands that a batch replaces by options of `supple batch`.

@@ -94,7 +94,12 @@ class Job:
 
     def inputs(self) -> list[str]:
         """Return the files that the job reads: its source and files named by options."""
-        named = [word for name, words in self.options if name in READ_FILES for word in words]
+        named = [
+            word.rpartition("=")[2] if name == "stiffness-at" else word  # POSE=FILE
+            for name, words in self.options
+            if name in READ_FILES
+            for word in words
+        ]
         return [each for each in (self.source, *named) if os.path.isabs(each)]
 
     def read_files(self) -> list[str]:

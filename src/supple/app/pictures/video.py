@@ -46,8 +46,10 @@ RATE = 30.0
 #: Default width and height in pixels.
 SIZE = (960, 540)
 _LEAST, _MOST = 64, 4096
-#: Most frames of a video: a minute of .gif is large already.
-MOST_FRAMES = 18_000
+#: Most frames per second of a .gif: programs show shorter frames for a tenth of a second.
+GIF_RATE = 50.0
+#: Most frames of a video, and bytes of all pictures of a .gif or .webp, which are in memory.
+MOST_FRAMES, LARGEST_PICTURES = 18_000, 2 * 2**30
 #: Standard deviation in seconds of the filter that the camera's path passes through.
 _FOLLOW = 0.5
 #: Part of the picture that the character may cover.
@@ -75,10 +77,20 @@ def check_video(path: Path) -> None:
         raise SuppleError(
             f'{path}: "{path.suffix}" is not a format of videos; use one of {formats}'
         )
-    if WRITERS[suffix] is _write_by_ffmpeg and find_spec("imageio_ffmpeg") is None:
+    if WRITERS[suffix] is not _write_by_ffmpeg:
+        return
+    if find_spec("imageio_ffmpeg") is None:
         raise SuppleError(
             f"{path}: needs an extra; run pip install 'supple[video]', or write .webp or .gif"
         )
+    import imageio_ffmpeg
+
+    try:
+        imageio_ffmpeg.get_ffmpeg_exe()
+    except RuntimeError:
+        raise SuppleError(
+            f"{path}: needs the program ffmpeg; install it, or write .webp or .gif"
+        ) from None
 
 
 def video(
@@ -97,7 +109,8 @@ def video(
     The suffix selects the format: .mp4, .webm, .webp or .gif. `show` is "both" for the rig on the
     left and the flesh on the right, or "flesh". The camera follows the character's position; its
     `azimuth` is in degrees. The video has at most `rate` frames per second. With `clay`, colours
-    and textures of the character are not used. `progress` is called with the fraction done.
+    and textures of the character are not used. A .gif has at most 50 frames per second. `progress`
+    is called with the fraction done.
 
     Returns ``frames``, ``rate`` and ``bytes``.
     """
@@ -108,7 +121,13 @@ def video(
         raise SuppleError(f'show="{show}": use "both" or "flesh"')
     if not isinstance(baked, BakedMotion):
         baked = baked[liveliest_baked(baked)]
-    frames, speed = video_frames(baked, rate)
+    suffix = target.suffix.lower()
+    frames, speed = video_frames(baked, min(rate, GIF_RATE) if suffix == ".gif" else rate)
+    if WRITERS[suffix] is _write_by_pillow and len(frames) * width * height * 3 > LARGEST_PICTURES:
+        raise SuppleError(
+            f"a {suffix} of {len(frames)} frames of {width}x{height} is too large; write .mp4 or "
+            ".webm, bake a part with --from and --to, or use a smaller size"
+        )
     sides = ("rig", "flesh") if show == "both" else ("flesh",)
     shot = _Shot.of(baked, (width // len(sides), height), azimuth, clay)
 
@@ -117,8 +136,8 @@ def video(
             yield np.hstack([shot.picture(int(frame), side) for side in sides])
             progress((k + 1) / len(frames))
 
-    write = WRITERS[target.suffix.lower()]
-    data = write(pictures(), speed, (width // len(sides) * len(sides), height), target.suffix)
+    write = WRITERS[suffix]
+    data = write(pictures(), speed, (width // len(sides) * len(sides), height), suffix)
     write_whole(target, data)
     return {"frames": len(frames), "rate": speed, "bytes": len(data)}
 
@@ -208,16 +227,16 @@ def _write_by_pillow(
     """Return an animated .gif or .webp that repeats for ever."""
     images = [Image.fromarray(picture) for picture in pictures]
     # Whole milliseconds, or hundredths of a second in .gif, whose sum keeps the rate.
-    unit = 10 if suffix.lower() == ".gif" else 1
+    unit = 10 if suffix == ".gif" else 1
     ends = (np.arange(len(images) + 1) * 1000 / rate / unit).round().astype(np.int64) * unit
     options: dict[str, Any] = {"save_all": True, "duration": np.diff(ends).tolist(), "loop": 0}
-    if suffix.lower() == ".gif":
+    if suffix == ".gif":
         palette = _common_palette(images)
         images = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in images]
     else:
         options |= {"quality": 80, "method": 4}
     data = io.BytesIO()
-    images[0].save(data, suffix.lower()[1:], append_images=images[1:], **options)
+    images[0].save(data, suffix[1:], append_images=images[1:], **options)
     return data.getvalue()
 
 
@@ -235,10 +254,10 @@ def _write_by_ffmpeg(
     import imageio_ffmpeg
 
     codec, more = ("libx264", ["-crf", "18", "-movflags", "+faststart"])
-    if suffix.lower() == ".webm":
+    if suffix == ".webm":
         codec, more = "libvpx-vp9", ["-crf", "28", "-b:v", "0", "-cpu-used", "4"]
     with TemporaryDirectory(prefix="supple-") as folder:
-        file = Path(folder) / f"video{suffix.lower()}"
+        file = Path(folder) / f"video{suffix}"
         writer = imageio_ffmpeg.write_frames(
             str(file), size, fps=rate, codec=codec, quality=None, macro_block_size=2,
             pix_fmt_out="yuv420p", output_params=more, ffmpeg_log_level="error",
@@ -248,9 +267,12 @@ def _write_by_ffmpeg(
             for picture in pictures:
                 writer.send(np.ascontiguousarray(picture))
         except OSError as error:
-            raise SuppleError(f"ffmpeg ended: {str(error).strip().splitlines()[-1]}") from None
+            reason = (str(error).strip() or "no message").splitlines()[0]
+            raise SuppleError(f"ffmpeg ended: {reason}") from None
         finally:
             writer.close()
+        if not file.is_file():
+            raise SuppleError("ffmpeg wrote no file; write .webp or .gif instead")
         return file.read_bytes()
 
 

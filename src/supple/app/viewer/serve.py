@@ -96,8 +96,8 @@ def run_view(
             session.feeds.append(partial(follow, actor, poses))
             print(f"poses at udp://127.0.0.1:{poses.port}", flush=True)
         page = Page(session, host=host, port=port, folder=target, clay=clay)
-        opened.pop_all()
-    with page:
+        resources = opened.pop_all()
+    with resources, page:
         print(page.address, flush=True)
         if not quiet:
             console.print(f"open {page.address} in a browser; Ctrl-C ends it")
@@ -105,11 +105,12 @@ def run_view(
     return _figures(page)
 
 
-def follow(actor: Any, poses: PoseStream) -> None:
-    """Pose a character as the stream says."""
+def follow(actor: Any, poses: PoseStream) -> bool:
+    """Pose a character as the stream says; return whether a pose came."""
     pose = poses.latest()
     if pose is not None:
         actor.pose_to(pose)
+    return pose is not None
 
 
 def _check_body_options(

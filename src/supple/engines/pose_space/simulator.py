@@ -98,8 +98,9 @@ class PoseSpaceSimulator(ContactSimulator):
     """Simulator of a character's soft tissue in its pose-space subspace.
 
     M̃ q̈ + D̃ q̇ + f̃(q) = f̃_ext + f̃_inert (xu2016 eq. 5 to 9) in the basis U(p) that is blended at
-    every pose; q is unchanged when the basis changes. A step allocates only its small report, and
-    the same inputs give the same bits. Copies and pickles continue independently.
+    every pose; q is unchanged when the basis changes. A step allocates only its small report;
+    with free objects, it also copies the state before the solution. The same inputs give the same
+    bits. Copies and pickles continue independently.
 
     Parameters
     ----------
@@ -238,7 +239,9 @@ class PoseSpaceSimulator(ContactSimulator):
     def contacts(self) -> Contacts:
         """Return the contacts of the skin in the last step."""
         contact = self._stepper.contact
-        return no_contacts() if contact is None else contact.contacts()
+        if contact is None or not self._state.contact.count:
+            return no_contacts()
+        return contact.contacts()
 
     def pressure(self) -> Floats:
         """Return the pressure on the skin in the last step, (n̄,) in Pa."""

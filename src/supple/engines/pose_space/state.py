@@ -91,11 +91,11 @@ class ContactMemory:
             raise SuppleError(f'the state has no "contact.{missing}"; use a state of this version')
         count = max(state["kinds"].size - 1, 0)
         shapes = {
-            "depths": ((0, 0), (count, vertices)),
+            "depths": ((count, vertices),) if count else ((0, 0), (0, vertices)),
             "kinds": ((0,), (count + 1,)),
             "known": ((),),
             "count": ((),),
-            "forces": ((0, 3), (count, 3)),
+            "forces": ((count, 3),),
             "loads": ((0, 0), (count, vertices)),
             "places": ((0, 3), (vertices, 3)),
         }

@@ -59,6 +59,8 @@ def step_program(model: PoseSpaceModel, dt: float | None = None, **keywords: Any
     """
     step = {} if dt is None else {"dt": dt}
     options = StepOptions.of("step_program", None, keywords | step)
+    if options.self_contact:
+        raise SuppleError("a step program has no self-contact; leave out self_contact")
     if not is_built_in(model.material_kind):
         raise SuppleError(f"only Python can evaluate the material {model.material_kind!r}")
     body = _Body(model, options)

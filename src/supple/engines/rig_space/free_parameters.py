@@ -34,10 +34,11 @@ LARGEST_CHAIN, LEAST_CHAIN = 0.5, 0.005
 LOOSE = ("soft", "ear", "tail")
 LOOSE_WORDS = re.compile("hair|braid|pony|mane|beard|whisker|antenna|tentacle|trunk|skirt|cloth")
 #: Words in names of face shapes that muscles or bones move, not flesh: gaze, lids, brows, jaw,
-#: speech and whole expressions. Words of soft parts precede them: cheekSquint is a cheek.
+#: visemes and whole expressions. Words of soft parts precede them: cheekSquint is a cheek.
 MUSCLES = re.compile(
-    "eye|look|blink|gaze|pupil|squint|brow|jaw|tongue|teeth|nose|sneer|viseme|vrc"
-    "|^(aa|ih|ou|ee|oh|[aiueo]|joy|angry|anger|sorrow|fun|sad|happy|surprised?|relaxed|neutral)$"
+    "eye|look|blink|gaze|pupil|squint|brow|brw|jaw|tongue|teeth|nose|sneer|viseme|fcl_(all|ha|mth)"
+    "|^(v_)?(sil|pp|ff|th|dd|kk|ch|ss|nn|rr|aa|ih|ou|ee|oh|[aeiou])$"
+    "|^(joy|angry|anger|sorrow|fun|sad|happy|surprised?|relaxed|neutral)$"
 )
 SOFT_PARTS = re.compile(
     "cheek|jowl|lip|mouth|chin|bell(y|ies)|stomach|waist|breast|chest|fat|double"

@@ -150,7 +150,7 @@ def _one_step(force: Floats, body: StepArrays) -> bool:
     start_q, start_v, here, w = state[_START_Q], state[_START_V], state[_HERE], state[_SPEED]
     # A single iteration starts at the old position, as in the papers; several converge to the
     # same solution, sooner from a good guess.
-    only = counts[ITERATIONS] == 1 and sigma > 0.0
+    only = counts[ITERATIONS] == 1 and sigma > 1e-6 * h  # smaller ones cancel in moved / σ
     for i in range(r):
         moved = (h - sigma) * v[i] + bend * a[i]
         start_q[i] = q[i] + moved

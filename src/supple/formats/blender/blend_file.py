@@ -194,7 +194,9 @@ def write_blend_curves(
 
 def remove_blend_curves(path: Path, source: Path) -> dict[str, Any]:
     """Remove layers of curves from a .blend file; FormatError if it has none, and for .fbx."""
-    if source.suffix.lower() != ".blend" or path.suffix.lower() != ".blend":
+    if path.suffix.lower() != source.suffix.lower():
+        raise FormatError(f"{path.name}: curves are removed into a {source.suffix} file")
+    if source.suffix.lower() != ".blend":
         raise FormatError(
             f"{source.name}: curves in an .fbx are ordinary keys; the file that they were made from"
             " is unchanged"
@@ -202,8 +204,6 @@ def remove_blend_curves(path: Path, source: Path) -> dict[str, Any]:
     _check_kind(source, read_bytes(source, BLENDER_SUFFIXES))
     request = {"action": "no_curves", "path": str(source.absolute()), "armature": None}
     answer = _written(path, request)
-    if not answer["removed"]:
-        raise FormatError(f"{source.name}: has no curves of Supple")
     return {"removed": answer["removed"], "bytes": path.stat().st_size}
 
 

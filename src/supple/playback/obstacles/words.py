@@ -130,7 +130,12 @@ def object_of(word: str, clip: ClipPlace | None = None) -> RigidObject | None:
         raise SuppleError(str(error).replace("obstacle", "object", 1)) from None
     if shape is None or velocity is None:
         return None
-    return RigidObject(shape, mass, velocity=velocity, name=word.partition(":")[0])
+    return RigidObject(shape, mass, velocity=velocity, name=_object_name(text))
+
+
+def _object_name(text: str) -> str:
+    """Return the kind of a shape in words, or the stem of a mesh file."""
+    return text.partition(":")[0] if ":" in text and not Path(text).exists() else Path(text).stem
 
 
 def _mass(text: str) -> tuple[str, float | None]:
@@ -138,8 +143,10 @@ def _mass(text: str) -> tuple[str, float | None]:
     rest, comma, last = text.rpartition(",")
     if not comma or not last.strip().endswith("kg"):
         return text, None
-    mass = _number(last.strip().removesuffix("kg"), None)
-    assert mass is not None
+    number = last.strip().removesuffix("kg").strip()
+    mass = None if number.endswith("%") else _number(number, None)
+    if mass is None:
+        raise SuppleError(f'the mass "{last.strip()[:30]}" must be in kg, such as 2kg')
     return rest, mass
 
 

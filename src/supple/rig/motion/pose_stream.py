@@ -127,8 +127,11 @@ class PoseStream:
     def _take(self, message: Mapping[str, Any]) -> str:
         """Take one message; return its kind."""
         if "skeleton" in message:
-            self._source = _source_of(message["skeleton"])
-            self._rotations = self._source.skeleton.rotations.copy()
+            source = _source_of(message["skeleton"])
+            if self._target is not None:  # refuses a skeleton without matching joints
+                rest = source.pack(rotations=source.skeleton.rotations[None])
+                retarget(Motion(np.zeros(1), rest), source, self._target)
+            self._source, self._rotations = source, source.skeleton.rotations.copy()
             return "skeleton"
         if "rotations" in message:
             self._rotate(message["rotations"])

@@ -239,9 +239,12 @@ class Session(Generic[A]):
 
     def run_requests(self) -> str | None:
         """Run all requests; return the first error message, in one line, or None."""
-        message = None
+        message: str | None = None
         for feed in self.feeds:
-            self.submit(feed)
+            try:
+                self.changed |= bool(feed())
+            except Exception as error:  # a fault of a stream must not end the page
+                message = message or (str(error).splitlines() or ["a stream failed"])[0][:200]
         while True:
             try:
                 request = self._requests.get_nowait()

@@ -104,10 +104,14 @@ class ColliderShapes:
             out[6:] = (each.centre - translation) @ rotation
 
     def name(self, collider: int) -> str:
-        """Return the name of an obstacle or object."""
+        """Return the name of an obstacle or object; equal names of objects get their numbers."""
         if collider < self.n_obstacles:
             return f"obstacle {collider}"
-        return self.colliders[collider].name or f"object {collider - self.n_obstacles}"
+        number, name = collider - self.n_obstacles, self.colliders[collider].name
+        names = [each.name for each in self.colliders[self.n_obstacles : self.n_outside]]
+        if not name:
+            return f"object {number}"
+        return name if names.count(name) == 1 else f"{name} {number}"
 
     @property
     def half_extents(self) -> Floats:

@@ -92,6 +92,7 @@ class FreeObjects:
 
     def __init__(self, objects: Sequence[RigidObject] = (), modes: int = 0) -> None:
         self._modes = modes
+        self._loads: Floats = np.zeros((0, 0))
         self.set(objects)
 
     def set(self, objects: Sequence[RigidObject]) -> None:
@@ -113,7 +114,7 @@ class FreeObjects:
         self._touching = np.zeros(len(free), bool)
 
     def fit(self, colliders: int, first_object: int = 0, damping: float = 0.0) -> None:
-        """Allocate arrays for this number of colliders, without contacts yet.
+        """Allocate arrays for this number of colliders, without contacts with the skin yet.
 
         The stiffness of contacts with the skin increases by `damping` times it.
         """
@@ -128,7 +129,9 @@ class FreeObjects:
         self.coupling = ObjectCoupling(
             free, hardness, self.motion.centres, mixed, matrix, np.zeros(size), np.zeros(size)
         )
-        self._loads = np.zeros((sum(len(each.samples) for each in listed), colliders))
+        shape = sum(len(each.samples) for each in listed), colliders
+        if colliders == 0 or self._loads.shape != shape:  # a copy keeps its loads
+            self._loads = np.zeros(shape)
 
     @property
     def any_free(self) -> bool:
@@ -153,7 +156,10 @@ class FreeObjects:
         """Set the arrays that `state_arrays` returned."""
         for each, place in zip(self.objects, state["places"], strict=True):
             each.place = place
-        self._loads, self._touching[:] = np.array(state["loads"]), state["touching"] > 0
+        loads = state.get("loads")  # of other colliders if they have changed
+        fits = loads is not None and loads.shape == self._loads.shape
+        self._loads[:] = loads if fits else 0.0
+        self._touching[:] = state["touching"] > 0
         start = "motion."
         motion = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
         self.motion.set_state(motion)

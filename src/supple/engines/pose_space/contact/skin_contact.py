@@ -90,6 +90,7 @@ class SkinContact:
             self._make_arrays()
 
     def _make_arrays(self) -> None:
+        self._count = 0
         self.placed, n = False, len(self._tables.carriers)
         count, modes = len(self.shapes.kinds), self._runtime.n_modes
         self.objects.fit(count, self.shapes.n_obstacles, SETTLING / self._options.dt)
@@ -224,6 +225,8 @@ class SkinContact:
                     memory.depths, memory.loads, memory.places, memory.forces, self._wrenches
                 ),
             )
+        else:
+            self._count = 0
         if objects.any_free:
             objects.finish(self._wrenches)
 

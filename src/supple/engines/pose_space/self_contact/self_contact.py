@@ -19,6 +19,7 @@ from supple.engines.pose_space.self_contact.sample_tables import shared_tables
 from supple.engines.pose_space.state import BodyState
 from supple.engines.pose_space.step import Workspace
 from supple.engines.pose_space.step_options import StepOptions
+from supple.errors import warn
 
 
 class SelfContact:
@@ -29,6 +30,7 @@ class SelfContact:
         self._placement = placed.fork()
         self._dt, self._stiffness, self.count = options.dt, stiffness, 0
         self._work: Workspace | None = None
+        self._warned = False
         samples, r = self._tables.samples, runtime.n_modes
         padded = -(-r // 8) * 8
         self.scratch = SelfContactScratch(
@@ -52,7 +54,12 @@ class SelfContact:
             self._work = work
             arguments = SelfContactArguments(self._tables, work.blend, work.system, self.scratch)
             self._arguments = ArgumentTable(arguments)
+        left_out = self.scratch.detection.counts[3:]
+        left_out[:] = 0
         self.count = int(detect_skin(self._arguments, state.q, state.v, self._dt))
+        if left_out.any() and not self._warned:
+            self._warned = True
+            warn("so much skin is near other skin that some contacts with itself are left out")
         return self.count
 
     def forces(self) -> tuple[Ints, Floats]:

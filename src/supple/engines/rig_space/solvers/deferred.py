@@ -14,7 +14,7 @@ from supple.errors import SuppleError
 #: Energy in J/kg of a rig's nonlinearity in a step above which its Jacobian is renewed: in the
 #: paper's solvers, and in ours. A trunk that swings by 25 % of the height differed from the one
 #: with a Jacobian at each iteration by 0.9 and 0.26 % at most, with 12 and 22 calls of its rig per
-#: step instead of 55; a belly by 0.01 %, with 4 calls instead of 147.
+#: step instead of 55; a belly by 0.01 %, with 4.6 calls instead of 147.
 MOST_ENERGY, USUAL_ENERGY = 1e-4, 1e-5
 
 

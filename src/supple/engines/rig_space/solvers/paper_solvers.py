@@ -285,6 +285,8 @@ class LinearRigSolver(PaperSolver):
         differences: bool = False,
         deferral: float | None = None,
     ) -> None:
+        if deferral and not deferred:
+            raise SuppleError("this solver keeps no Jacobian; leave out deferral, or use a je2 one")
         super().__init__(model, differences)
         self.size = self._k
         self._deferred, self._predictor = deferred, predictor
