@@ -38,8 +38,8 @@ def test_a_bare_figure_is_xu2016s_and_a_paper_stands_for_all_of_it() -> None:
 
 
 def test_a_figure_of_another_paper_is_named_in_the_error() -> None:
-    with pytest.raises(SuppleError, match=r"did you mean barbic2005-fig12"):
-        chosen_items(["fig12"])
+    with pytest.raises(SuppleError, match=r"did you mean tapia2021-fig16"):
+        chosen_items(["fig16"])
     with pytest.raises(
         SuppleError, match="there are xu2016, barbic2005, hahn2013, tapia2021, table1"
     ):
