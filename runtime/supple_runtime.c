@@ -279,6 +279,10 @@ static void point(const supple_model *model, unsigned char *memory) {
   }
 }
 
+static void *array(supple_instance *instance, const char *name) {
+  return (void *)array_of(instance->model, instance, name);
+}
+
 supple_instance *supple_make(const supple_model *model, void *memory, uint64_t size) {
   supple_instance *instance = (supple_instance *)memory;
   if (!memory || (uintptr_t)memory % SUPPLE_ALIGNMENT || size < supple_instance_size(model)) return NULL;
@@ -304,10 +308,6 @@ int32_t supple_copy(const supple_instance *from, supple_instance *to) {
   to->steps = from->steps;
   to->ready = from->ready;
   return SUPPLE_OK;
-}
-
-static void *array(supple_instance *instance, const char *name) {
-  return (void *)array_of(instance->model, instance, name);
 }
 
 static int32_t run(supple_instance *instance, int section) {
