@@ -498,7 +498,7 @@ def clip_table(folder: Path) -> str:
                 _bold(far, ".2f", far > BAD),
                 choice,
                 _bold(distance, ".2f", distance > BAD),
-                f"{auto_s:.0f}, {live_s:.0f}",
+                f"{'' if np.isnan(auto_s) else f'{auto_s:.0f}'}, {live_s:.0f}",
                 "yes" if warned else "",
             ]
             lines.append(f"| {' | '.join(cells)} |")
@@ -536,7 +536,8 @@ def totals(folder: Path) -> str:
 
 
 def _median(values: Sequence[float]) -> float:
-    return median(values) if values else np.nan
+    known = [value for value in values if not np.isnan(value)]
+    return median(known) if known else np.nan
 
 
 def _bold(value: float, form: str, wrong: bool) -> str:
@@ -552,22 +553,45 @@ def picture_list(folder: Path) -> str:
     )
 
 
+def with_old_rows(old: str, new: str) -> str:
+    """Return the rows of two tables; the new ones of characters that both tables have."""
+    head, rows = new.splitlines()[:2], new.splitlines()[2:]
+    subjects = {_subject(row) for row in rows}
+    kept = [row for row in old.splitlines()[2:] if _subject(row) not in subjects]
+    order = [Path(name).name for name in labels()] + [Path(name).stem for name in labels()]
+    place = {name: number for number, name in enumerate(order)}
+    every = sorted([*rows, *kept], key=lambda row: place.get(_subject(row), len(order)))
+    return "\n".join([*head, *every])
+
+
+def _subject(row: str) -> str:
+    """Return the character of a row: all of its first cell, or what precedes the clip."""
+    return row.split("|")[1].strip().partition(": ")[0]
+
+
 def write_tables(page: Path, folder: Path) -> None:
-    """Put the tables into a page, between marks, and pictures beside it."""
-    text = page.read_text(encoding="utf-8")
-    tables = {"totals": totals, "characters": character_table, "clips": clip_table}
-    tables["pictures"] = picture_list
-    for kind, table in tables.items():
-        start, end = f"<!-- {kind} -->", f"<!-- end {kind} -->"
-        before, rest = text.split(start)
-        text = f"{before}{start}\n{table(folder)}\n{end}{rest.split(end)[1]}"
-    page.write_text(text, encoding="utf-8")
+    """Put the tables into a page, between marks, and pictures beside it.
+
+    Characters without a record keep the rows that the page has.
+    """
     beside = page.with_suffix("")
     beside.mkdir(exist_ok=True)
     for name in labels():
         picture = folder / f"{stem_of(Path(name))}.png"
         if picture.exists():
             (beside / picture.name).write_bytes(picture.read_bytes())
+    text = page.read_text(encoding="utf-8")
+    tables = {"totals": totals, "characters": character_table, "clips": clip_table}
+    tables["pictures"] = picture_list
+    for kind, table in tables.items():
+        start, end = f"<!-- {kind} -->", f"<!-- end {kind} -->"
+        before, rest = text.split(start)
+        old, after = rest.split(end)
+        made = table(beside if kind == "pictures" else folder)
+        if kind in ("characters", "clips"):
+            made = with_old_rows(old.strip(), made)
+        text = f"{before}{start}\n{made}\n{end}{after}"
+    page.write_text(text, encoding="utf-8")
 
 
 def main(arguments: list[str]) -> None:
