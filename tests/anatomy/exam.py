@@ -526,8 +526,8 @@ def totals(folder: Path) -> str:
         f"{sum(each > BAD for each in far)} beyond {BAD}",
         f"auto takes the full simulation for {choices.count('full')} clips, "
         f"gives it up for {choices.count('gave up')}",
-        f"auto: median {_median([row[2] for row in rows]):.0f} s a clip, built anew; "
-        f"live {_median([row[3] for row in rows]):.0f} s",
+        f"the median clip, built anew: auto {_seconds([row[2] for row in rows])}, "
+        f"live {_seconds([row[3] for row in rows])}",
         f"the full simulation of auto from final quality: most {max(finer, default=np.nan):.3f}",
         f"offsets that persist: most {max(offsets, default=np.nan):.2f} % of the size",
         f"clips beyond {BAD} without a warning: {', '.join(lost) or 'none'}",
@@ -538,6 +538,10 @@ def totals(folder: Path) -> str:
 def _median(values: Sequence[float]) -> float:
     known = [value for value in values if not np.isnan(value)]
     return median(known) if known else np.nan
+
+
+def _seconds(values: Sequence[float]) -> str:
+    return "not timed" if np.isnan(values).any() else f"{_median(values):.0f} s"
 
 
 def _bold(value: float, form: str, wrong: bool) -> str:
