@@ -37,11 +37,11 @@ def run_fit_body(
         surface = SurfaceMesh(metres * surface.vertices, surface.triangles)
     try:
         with task_bar(quiet) as progress:
-            found = fit_shape(model, surface, progress)
+            fitted = fit_shape(model, surface, progress)
     except SuppleError as error:
         raise FormatError(f"{scan.name}: {error}") from None
-    write_body_model(output, found.body)
-    figures = _figures(found) | {"output": str(output)}
+    write_body_model(output, fitted.body)
+    figures = _figures(fitted) | {"output": str(output)}
     if not quiet:
         print_rows(
             [
@@ -58,13 +58,13 @@ def run_fit_body(
     return figures
 
 
-def _figures(found: ShapeFit) -> dict[str, Any]:
+def _figures(fitted: ShapeFit) -> dict[str, Any]:
     return {
-        "betas": np.round(found.betas, 6).tolist(),
-        "pose": np.round(found.pose, 6).tolist(),
-        "translation": np.round(found.translation, 6).tolist(),
-        "same_vertices": found.same_vertices,
-        "median_mm": 1e3 * found.median,
-        "largest_mm": 1e3 * found.largest,
-        "covered": found.covered,
+        "betas": np.round(fitted.betas, 6).tolist(),
+        "pose": np.round(fitted.pose, 6).tolist(),
+        "translation": np.round(fitted.translation, 6).tolist(),
+        "same_vertices": fitted.same_vertices,
+        "median_mm": 1e3 * fitted.median,
+        "largest_mm": 1e3 * fitted.largest,
+        "covered": fitted.covered,
     }

@@ -53,10 +53,10 @@ def _file_handles(path: Path) -> Any:
     from supple.engines.soft_skeleton.flesh.handles import Handles
 
     try:
-        given = json.loads(read_text(path, (".json",)))
+        handles = json.loads(read_text(path, (".json",)))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path.name}: is not JSON ({str(error)[:80]})") from None
-    fields = given if isinstance(given, dict) else {_list_field(given): given}
+    fields = handles if isinstance(handles, dict) else {_list_field(handles): handles}
     unknown = sorted(set(fields) - set(FIELDS))
     wrong = not all(isinstance(each, list | int) for each in fields.values())
     if unknown or wrong or not isinstance(fields.get("mirror", True), bool):

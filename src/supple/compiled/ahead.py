@@ -97,7 +97,7 @@ def _mark_complete(job: str) -> None:
 @contextmanager
 def workers(job: str, count: int) -> Iterator[list[subprocess.Popen]]:
     """Start `count` processes that compile a job; they end with this process or the block."""
-    command = [sys.executable, "-m", "supple.compiled.ahead", job]
+    command = [sys.executable, "-P", "-m", "supple.compiled.ahead", job]
     # A worker needs no threads; code does not depend on these settings.
     single = {name: "1" for name in ("NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     with ExitStack() as running:

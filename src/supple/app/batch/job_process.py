@@ -128,7 +128,7 @@ class JobProcess:
         environment["SUPPLE_COMPILE_AHEAD"] = "0"
         environment.pop("SUPPLE_PROGRESS", None)
         process = subprocess.Popen(
-            [sys.executable, "-m", "supple.app.batch.job_process"],
+            [sys.executable, "-P", "-m", "supple.app.batch.job_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

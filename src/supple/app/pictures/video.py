@@ -1,7 +1,7 @@
 """Videos of a baked motion: rig and flesh side by side, or the flesh alone.
 
 Pillow writes .gif and .webp; .mp4 and .webm need the extra ``supple[video]``, which brings the
-program ffmpeg; it runs as a process of its own.
+program ffmpeg, which runs in a separate process.
 """
 
 from __future__ import annotations

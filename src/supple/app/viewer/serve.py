@@ -125,11 +125,13 @@ def _check_body_options(
 
 def _stepping(options: ViewOptions, touch: ContactOptions, row: Engine) -> dict[str, Any]:
     """Return the given options for the simulator of an engine; refuse those that it lacks."""
-    given = without_none({name: getattr(options, name) for name in ("solver", "deferral")})
-    for name in given:
+    options_of_solver = without_none(
+        {name: getattr(options, name) for name in ("solver", "deferral")}
+    )
+    for name in options_of_solver:
         if name not in row.step_options:
             raise SuppleError(f"--{name}: {row.name} has no such option; use --engine rig-space")
-    return given | touch.stepping(row)
+    return options_of_solver | touch.stepping(row)
 
 
 def _character(

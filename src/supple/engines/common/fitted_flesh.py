@@ -57,8 +57,8 @@ class FleshOptions(OptionRecord):
         checked_count("most_poses", self.most_poses)
         checked_number("gamma", self.gamma)
         if not isinstance(self.stiffness_at, Mapping | None):
-            given = shown(self.stiffness_at)
-            raise SuppleError(f"stiffness_at is {given}; give factors by pose")
+            value = shown(self.stiffness_at)
+            raise SuppleError(f"stiffness_at is {value}; give factors by pose")
         if not is_whole(self.most_added):
             raise SuppleError(f"most_added is {shown(self.most_added)}; give a whole number")
 

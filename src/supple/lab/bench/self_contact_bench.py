@@ -89,11 +89,11 @@ class SkinDepths:
         bounds the difference where the nearest triangle of the rig is another one.
         """
         deep, nearest = self.depths(skin)
-        own, _ = self.depths(rig, deep > 0)
+        rig_depths, _ = self.depths(rig, deep > 0)
         moved = skin - rig
         relative = moved[:, None] - moved[self.triangles[nearest]]
         bound = np.linalg.norm(relative, axis=2).max(axis=1)
-        return np.nan_to_num(np.clip(deep - own, 0, bound)), np.nan_to_num(own)
+        return np.nan_to_num(np.clip(deep - rig_depths, 0, bound)), np.nan_to_num(rig_depths)
 
     def _inside(self, skin: Floats, normals: Floats) -> Bools:
         points = skin + OFFSET * self.size * normals
@@ -125,12 +125,12 @@ def depths_beyond_rig(baked: BakedMotion, every: int = 1) -> tuple[Singles, Sing
     triangles = np.ascontiguousarray(surface.triangles, np.int64)
     measured = SkinDepths(triangles, rest, surface.size)
     beyond = np.zeros((baked.n_frames, len(rest)), np.float32)
-    own = np.zeros_like(beyond)
+    rig_depths = np.zeros_like(beyond)
     for k in range(0, baked.n_frames, every):
         skin = np.ascontiguousarray(baked.frames[k], np.float64)
         deeper, rig = measured.beyond(skin, np.ascontiguousarray(baked.rig_frame(k), np.float64))
-        beyond[k], own[k] = deeper / surface.size, rig / surface.size
-    return beyond, own
+        beyond[k], rig_depths[k] = deeper / surface.size, rig / surface.size
+    return beyond, rig_depths
 
 
 def measure(
@@ -160,7 +160,7 @@ def _row(source: str, model: Path | None, on: bool, options: dict[str, Any]) -> 
     given = None if model is None else load_model(model)
     simulation = {**options.get("simulation", {}), "self_contact": on}
     baked = bake(source, model=given, **{**options, "quality": "live", "simulation": simulation})
-    beyond, own = depths_beyond_rig(baked)
+    beyond, rig_depths = depths_beyond_rig(baked)
     quantiles = 100 * np.quantile(beyond, QUANTILE, axis=1)
     return row | {
         "motion": baked.motion.name,
@@ -168,7 +168,7 @@ def _row(source: str, model: Path | None, on: bool, options: dict[str, Any]) -> 
         "p999": float(quantiles.max()),
         "worst": int(quantiles.argmax()),
         "deepest": 100 * float(beyond.max()),
-        "rig": 100 * float(np.quantile(own, QUANTILE, axis=1).max()),
+        "rig": 100 * float(np.quantile(rig_depths, QUANTILE, axis=1).max()),
         "step_ms": baked.report["step_ms"],
     }
 

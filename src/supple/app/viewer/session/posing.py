@@ -104,13 +104,13 @@ class IKHandles:
     def _add_end(self, joint: int, children: Ints) -> bool:
         """Add the limb that ends at the end of a joint's skin; return whether it reaches far."""
         assert self._skin is not None
-        own = self._skin.weight_matrix()[:, [joint]].toarray()[:, 0] > 0.5
+        follows = self._skin.weight_matrix()[:, [joint]].toarray()[:, 0] > 0.5
         top = self._top(joint, children)
-        if not own.any():
+        if not follows.any():
             return False
         skeleton = self._skin.skeleton
         world = skeleton.rest_world()
-        points = (self._skin.vertices[own] - world[joint, :3, 3]) @ np.linalg.inv(
+        points = (self._skin.vertices[follows] - world[joint, :3, 3]) @ np.linalg.inv(
             world[joint, :3, :3]
         ).T
         distances = np.linalg.norm(points, axis=1)

@@ -135,7 +135,7 @@ class FreeObjects:
 
     @property
     def any_free(self) -> bool:
-        """Whether forces move any object."""
+        """True if contact forces move at least one of the objects."""
         return self.motion.size > 0
 
     def reset(self) -> None:
@@ -192,8 +192,10 @@ class FreeObjects:
         """
         motion, (friction, h) = self.motion, law
         for k in range(len(motion.objects)):
-            own = self._owners == k
-            self._centres[own] = self._local[own] @ motion.rotations[k].T + motion.centres[k]
+            of_object = self._owners == k
+            self._centres[of_object] = (
+                self._local[of_object] @ motion.rotations[k].T + motion.centres[k]
+            )
         samples = self._centres, self._radii, self._owners, self._hardness, self._loads
         objects = self.coupling.free, motion.centres, motion.guess
         shapes.update_motions(np.eye(4))
@@ -202,10 +204,10 @@ class FreeObjects:
         )
         self._gradient[:], self._inertia[:] = 0.0, 0.0
         motion.add_terms(gravity, 0, self._gradient, self._inertia)
-        coupling, own = self.coupling, (self._gradient, self._inertia, self._contacts)
+        coupling, solved = self.coupling, (self._gradient, self._inertia, self._contacts)
         known = self.coupling.free, self._owners
         change, factor = coupling.change, self._factor
-        solve_objects(*own, *known, coupling.matrix, coupling.force, factor, change)
+        solve_objects(*solved, *known, coupling.matrix, coupling.force, factor, change)
         _substitute(factor, coupling.mixed, change, stiffness, force)
 
     def respond(self, z: Floats) -> None:
@@ -215,10 +217,10 @@ class FreeObjects:
     def finish(self, wrenches: Floats) -> None:
         """End the step with forces and torques about the centres on the objects, (O, 6)."""
         coupling, motion = self.coupling, self.motion
-        own = self._gradient, self._inertia, self._contacts, coupling.free, self._owners
+        solved = self._gradient, self._inertia, self._contacts, coupling.free, self._owners
         coupling.matrix[:], self._wrench[:] = 0.0, wrenches.reshape(-1)
         change = coupling.change
-        solve_objects(*own, coupling.matrix, self._wrench, self._factor, change)
+        solve_objects(*solved, coupling.matrix, self._wrench, self._factor, change)
         write_loads(self._contacts, coupling.free, self._owners, change, self._loads)
         motion.change(change)
         # BDF2 lets a light object on a stiff contact bounce in every other step.
