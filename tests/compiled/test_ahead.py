@@ -21,7 +21,7 @@ from numba.core import types
 
 from supple.cli.main import main
 from supple.compiled import ahead
-from supple.compiled.ahead import compiling_beside
+from supple.compiled.ahead import compiling_beside, workers
 from supple.compiled.code_files import _is_trusted, kernel_folders
 from supple.compiled.kernel_dispatcher import KernelDispatcher
 from supple.compiled.listed_kernels import Kernel, jobs, kernel_line, kernels_for, parsed, spelled
@@ -290,3 +290,13 @@ def test_nothing_is_started_where_it_is_switched_off(monkeypatch):
     with compiled_for("bake"):
         pass
     assert os.environ[SWITCH] == "0"
+
+
+def test_a_compiling_process_imports_no_module_of_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "pickle.py").write_text("open('imported', 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    with workers("stvk", 1) as started:
+        for process in started:
+            process.stdout.readline()  # its first function, or the end
+    assert started
+    assert not (tmp_path / "imported").exists()

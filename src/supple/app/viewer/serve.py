@@ -125,13 +125,11 @@ def _check_body_options(
 
 def _stepping(options: ViewOptions, touch: ContactOptions, row: Engine) -> dict[str, Any]:
     """Return the given options for the simulator of an engine; refuse those that it lacks."""
-    options_of_solver = without_none(
-        {name: getattr(options, name) for name in ("solver", "deferral")}
-    )
-    for name in options_of_solver:
+    solver_options = without_none({name: getattr(options, name) for name in ("solver", "deferral")})
+    for name in solver_options:
         if name not in row.step_options:
             raise SuppleError(f"--{name}: {row.name} has no such option; use --engine rig-space")
-    return options_of_solver | touch.stepping(row)
+    return solver_options | touch.stepping(row)
 
 
 def _character(
