@@ -297,6 +297,7 @@ def test_a_compiling_process_imports_no_module_of_the_current_folder(tmp_path, m
     monkeypatch.chdir(tmp_path)
     with workers("stvk", 1) as started:
         for process in started:
+            assert process.stdout is not None
             process.stdout.readline()  # its first function, or the end
     assert started
     assert not (tmp_path / "imported").exists()
